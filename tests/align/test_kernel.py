@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import shutil
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 import blocks
 import karat
+from karat.align import find
 from karat.align.compiled import TextKernel
 from karat.align.lists import align_scored
 from karat.model import kernel
@@ -140,6 +142,92 @@ def test_long_ids_and_ids_that_collide_end_in_time() -> None:
     lines = "".join(f"q Q0 {'x' * (i % 300)}{i} 1 {-i} t\n" for i in range(30_000))
     hits = plain_kernel({"q": {f"{'x' * 299}299": 1}}).align(blocks.as_block(lines.encode()))
     assert hits is not None and hits.rank.tolist() == [300]
+
+
+# --- Arrow --------------------------------------------------------------------------------------------
+
+arrow_ids = st.sampled_from(["a", "b", "ab", "twelve-bytes", "thirteen-byte", "é", "z#1", "x" * 40])
+arrow_rows = st.lists(
+    st.tuples(arrow_ids, arrow_ids, st.integers(-3, 3) | st.floats(-2, 2, width=32)), min_size=1, max_size=30
+)
+odd_cells = st.sampled_from([(0, None), (1, None), (2, None), (0, ""), (1, ""), (1, "a\0b"), (2, float("nan"))])
+
+
+def found_in_frame(gold: Any, frame: Any) -> Any:
+    """What is found in a frame, or the error that says why nothing can be."""
+    try:
+        hits, notes = find(karat.read_qrels(gold), karat.read_run(frame), Policy())
+    except karat.InputError as error:
+        return str(error)
+    order = np.argsort(hits.gold, kind="stable")
+    return (
+        *(a.tolist() for a in (hits.gold[order], hits.rank[order], hits.returned)),
+        *(sorted(hits.without_gold), hits.duplicates, hits.ascending, hits.level, hits.at_doc, notes),
+    )
+
+
+@compiled
+@settings(max_examples=300)
+@given(
+    gold=st.dictionaries(arrow_ids, st.dictionaries(arrow_ids, st.just(1), min_size=1), min_size=1),
+    rows=arrow_rows,
+    grouped=st.booleans(),
+    once=st.booleans(),
+    odd=st.none() | odd_cells,
+    kinds=st.tuples(*[st.sampled_from(["string", "large_string", "string_view"])] * 2),
+    number=st.sampled_from(["double", "float"]),
+    cut=st.integers(1, 30),
+    skip=st.integers(0, 3),
+)
+def test_frames_are_aligned_as_numpy_aligns_them(
+    gold: Any, rows: Any, grouped: bool, once: bool, odd: Any, kinds: Any, number: str, cut: int, skip: int
+) -> None:
+    """Texts of every shape, in several batches, the first of which may begin within its buffers."""
+    pa = pytest.importorskip("pyarrow")
+    cells = [list(row) for row in rows]
+    if once:
+        cells = list({(q, d): [q, d, s] for q, d, s in cells}.values())
+    if grouped:
+        cells.sort(key=lambda row: row[0])
+    if odd is not None:
+        cells[len(cells) // 2][odd[0]] = odd[1]
+    types = [pa.type_for_alias(kind) for kind in (*kinds, number)]
+    columns = [pa.array(column, type_) for column, type_ in zip(zip(*cells, strict=True), types, strict=True)]
+    table = pa.table(columns, names=["query_id", "doc_id", "score"])
+    rest = table.slice(cut)
+    frame = pa.concat_tables([table.slice(skip, max(0, cut - skip)), rest])
+    if len(frame) == 0:
+        return
+    mine = found_in_frame(gold, frame)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "text", None)
+        assert mine == found_in_frame(gold, frame)
+    with pytest.MonkeyPatch.context() as patch:  # by way of the database
+        patch.setattr("karat.read.frames._plain_columns", lambda *_: None)
+        assert mine == found_in_frame(gold, frame)
+
+
+@compiled
+@pytest.mark.parametrize("package", ["pyarrow", "polars", "pandas"])
+def test_plain_frames_are_not_handed_back(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip(package)
+    data = {"query_id": ["q", "q", "p"], "doc_id": ["a", "long-id-of-a-doc", "b"], "score": [2.0, 1.0, 3.0]}
+    frame: Any = pa.table(data)
+    if package == "polars":
+        frame = importlib.import_module("polars").from_arrow(frame)
+    elif package == "pandas":
+        frame = frame.to_pandas()
+        if frame.dtypes.iloc[0] == object:
+            pytest.skip("this pandas has no texts of Arrow's")
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("handed back")
+
+    monkeypatch.setattr("karat.align.stream.align_block", refuse)
+    monkeypatch.setattr("karat.read.column_stream.ColumnStream.rows", refuse)
+    hits, _ = find(karat.read_qrels({"q": {"long-id-of-a-doc": 1}}), karat.read_run(frame), Policy())
+    assert hits.rank.tolist() == [2] and hits.without_gold == ["p"]
 
 
 # --- dicts --------------------------------------------------------------------------------------------

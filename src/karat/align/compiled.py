@@ -12,9 +12,11 @@ from karat.errors import InputError
 from karat.model import kernel
 from karat.model.limits import ID
 from karat.model.strings import PAD, Strings
+from karat.read.arrow import ArrowBlock
 from karat.read.textfile import TextFile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from numpy.typing import NDArray
@@ -46,6 +48,13 @@ class _Result(ctypes.Structure):
     _fields_ = (
         *((name, _POINTER) for name in ("query", "returned", "gold", "rank", "without_start", "without_end")),
         *((name, _NUMBER) for name in ("queries", "hits", "without", "ascending", "level", "high")),
+    )
+
+
+class _Slice(ctypes.Structure):
+    _fields_ = (
+        *((name, _POINTER) for name in ("query", "doc", "value")),
+        *((name, _NUMBER) for name in ("query_kind", "doc_kind", "value_kind", "start", "end")),
     )
 
 
@@ -87,10 +96,20 @@ class TextKernel:
         hashes = np.empty(len(ids), dtype=np.uint64)
         return _Ids(*(self._keep(a) for a in (ids.buffer, ids.start, ids.end)), len(ids), self._keep(hashes))
 
-    def align(self, block: Any) -> BlockHits | None:
-        """The hits of a block of whole queries; None if it is for numpy to cut or to align."""
-        if not self._cuts:
-            return None
+    def align(self, block: Any, mark: bytes = b"", marks: list[bool] | None = None) -> BlockHits | None:
+        """The hits of a block of whole queries; None if it is for numpy to cut or to align.
+
+        Where `marks` is empty, it gets an entry if the block holds the mark.
+        """
+        if isinstance(block, ArrowBlock):
+            hits, marked = self._align_arrow(block, mark[0] if len(mark) == 1 else -1)
+        else:
+            hits, marked = self._align_text(block) if self._cuts else None, None
+        if marks is not None and mark and not marks and (block.holds(mark) if marked is None else marked):
+            marks.append(True)
+        return hits
+
+    def _align_text(self, block: Any) -> BlockHits | None:
         text = np.frombuffer(block.buffer, dtype=np.uint8)
         room = _Room((block.end - PAD) // (2 * self._layout.width) + 1)
         handed_back = self._library.align_block(
@@ -105,7 +124,28 @@ class TextKernel:
         view = memoryview(block.buffer)
         if handed_back or (room.result.high and not _is_utf8(view[PAD : block.end])):
             return None
-        return room.hits(view)
+        return room.hits(lambda start, end: bytes(view[start:end]))
+
+    def _align_arrow(self, block: ArrowBlock, mark: int) -> tuple[BlockHits | None, bool | None]:
+        """The hits, and whether an id of a doc holds the mark, where that is known."""
+        slices = (_Slice * len(block.slices))()
+        for i, (batch, start, end) in enumerate(block.slices):
+            columns = (batch.query.column, batch.doc.column, batch.value)
+            kinds = (ord(column.schema.format[0]) for column in columns)
+            slices[i] = _Slice(*(column._addr() for column in columns), *kinds, start, end)
+        room, marked = _Room(len(block) + 1), _NUMBER()
+        handed_back = self._library.align_arrow(
+            slices,
+            _NUMBER(len(slices)),
+            _NUMBER(mark),
+            ctypes.byref(self._layout),
+            ctypes.byref(self._gold),
+            ctypes.byref(room.result),
+            ctypes.byref(marked),
+        )
+        if handed_back:
+            return None, None
+        return room.hits(lambda row, _: block.query(row)), bool(marked) if mark >= 0 else None
 
     def align_rows(self, rows: Rows) -> BlockHits | None:
         """The hits of rows of whole queries; None if they are for numpy to align."""
@@ -123,7 +163,7 @@ class TextKernel:
             ctypes.byref(self._gold),
             ctypes.byref(room.result),
         )
-        return None if handed_back else room.hits(columns[0].data)
+        return None if handed_back else room.hits(lambda start, end: columns[0][start:end].tobytes())
 
 
 class _Room:
@@ -133,11 +173,11 @@ class _Room:
         self._columns = np.empty((6, rows), dtype=np.int64)
         self.result = _Result(*(column.ctypes.data for column in self._columns))
 
-    def hits(self, names: memoryview) -> BlockHits | None:
-        """The hits; None where a query without gold appears twice. `names` holds the ids of queries."""
+    def hits(self, name: Callable[[int, int], bytes]) -> BlockHits | None:
+        """The hits; None where a query without gold appears twice. `name` says what id of a query is where."""
         columns, result = self._columns, self.result
         bounds = columns[4:, : result.without].tolist()
-        without = tuple(bytes(names[a:b]) for a, b in zip(*bounds, strict=True))
+        without = tuple(map(name, *bounds))
         if len(set(without)) < len(without):
             return None
         none = np.zeros(0, dtype=np.int64)

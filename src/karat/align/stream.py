@@ -53,9 +53,11 @@ def align_stream(
     spare: list[bytearray] = []
 
     def work(block: Any) -> BlockHits:
-        if separator and not separators and block.holds(separator):
+        hits = None
+        if compiled is not None:
+            hits = compiled.align(block, separator, separators)
+        elif separator and not separators and block.holds(separator):
             separators.append(True)
-        hits = compiled.align(block) if compiled is not None else None
         if hits is None:
             rows = fill_parents(file.rows(block), policy, parents, needed=at_doc or keep_items > 0)
             hits = compiled.align_rows(rows) if compiled is not None else None

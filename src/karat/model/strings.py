@@ -131,7 +131,11 @@ class Strings:
     @staticmethod
     def of(values: Iterable[str]) -> Strings:
         """The column that holds these texts."""
-        encoded = [v.encode() for v in values]
+        return Strings.of_bytes([v.encode() for v in values])
+
+    @staticmethod
+    def of_bytes(encoded: Sequence[bytes]) -> Strings:
+        """The column that holds these byte strings."""
         ends = np.cumsum([len(v) for v in encoded], dtype=np.int64) if encoded else np.zeros(0, np.int64)
         lengths = np.diff(ends, prepend=0)
         return Strings(padded(b"".join(encoded)), ends - lengths + PAD, ends + PAD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,9 +33,10 @@ class TextColumn:
     """A column of texts, by its buffers."""
 
     def __init__(self, column: Any) -> None:
-        self._column = column
+        self.column = column
         self._places = _places(column)
-        self._data = memoryview(column.buffers[2])
+        size = int(self._places[len(column)])
+        self._data = memoryview(_at(column.buffers[2] if size else 0, np.uint8, size))
 
     def text(self, start: int, end: int) -> bytes:
         """The texts of these rows, one after the other."""
@@ -43,7 +45,7 @@ class TextColumn:
     def strings(self, start: int, end: int) -> Strings:
         """The texts of these rows; null becomes empty."""
         places = self._places[start : end + 1].astype(np.int64)
-        there = _valid(self._column, start, end)
+        there = _valid(self.column, start, end)
         ends = places[1:] if there is None else np.where(there, places[1:], places[:-1])
         low, high = (int(places[0]), int(places[-1])) if len(places) else (0, 0)
         buffer: NDArray[np.uint8] = np.zeros(high - low + 2 * PAD, dtype=np.uint8)
@@ -51,13 +53,48 @@ class TextColumn:
         return Strings(buffer, places[:-1] - low + PAD, ends - low + PAD)
 
 
+class ViewColumn:
+    """A column of texts, each of which is short and stands in its view, or is part of another buffer.
+
+    The kernel reads these quickly; here they are read one by one, where the kernel hands them back.
+    """
+
+    def __init__(self, column: Any) -> None:
+        self.column = column
+        self._views = _at(column.buffers[1], np.int32, 4 * (column.offset + len(column))).reshape(-1, 4)
+
+    def text(self, start: int, end: int) -> bytes:
+        """The texts of these rows, one after the other."""
+        return b"".join(self._texts(start, end))
+
+    def strings(self, start: int, end: int) -> Strings:
+        """The texts of these rows; null becomes empty."""
+        return Strings.of_bytes(self._texts(start, end))
+
+    def _texts(self, start: int, end: int) -> list[bytes]:
+        first = self.column.offset
+        there = _valid(self.column, start, end)
+        out = []
+        for i, view in enumerate(self._views[first + start : first + end]):
+            length = int(view[0]) if there is None or there[i] else 0
+            if length <= 12:
+                out.append(view.tobytes()[4 : 4 + length])
+            else:
+                out.append(_at(self.column.buffers[2 + int(view[2])] + int(view[3]), np.uint8, length).tobytes())
+        return out
+
+
+def _text_column(column: Any) -> TextColumn | ViewColumn:
+    return ViewColumn(column) if column.schema.format == "vu" else TextColumn(column)
+
+
 class _Batch:
     """A batch, by the columns that matter."""
 
     def __init__(self, batch: Any, columns: Columns) -> None:
         self.first, self.size = batch.offset, len(batch)
-        self.query, self.doc = (TextColumn(batch.child(number)) for number in (columns.query, columns.doc))
-        self.parent = TextColumn(batch.child(columns.parent)) if columns.parent is not None else None
+        self.query, self.doc = (_text_column(batch.child(number)) for number in (columns.query, columns.doc))
+        self.parent = _text_column(batch.child(columns.parent)) if columns.parent is not None else None
         self.value = batch.child(columns.value)
 
 
@@ -85,6 +122,17 @@ class ArrowBlock:
     slices: tuple[_Slice, ...]
     buffers: tuple[bytearray, ...] = ()
 
+    def __len__(self) -> int:
+        return sum(one.end - one.start for one in self.slices)
+
+    def query(self, row: int) -> bytes:
+        """The query of one of its rows."""
+        for batch, start, end in self.slices:
+            if row < end - start:
+                return batch.query.text(start + row, start + row + 1)
+            row -= end - start
+        raise IndexError(row)
+
     def holds(self, mark: bytes) -> bool:
         """Whether the mark stands in an id of a doc."""
         return any(mark in batch.doc.text(start, end) for batch, start, end in self.slices)
@@ -95,25 +143,26 @@ class ArrowBlock:
 
 
 def column_types(frame: object) -> list[tuple[str, str]]:
-    """The name and the Arrow type of each column of something that speaks Arrow."""
+    """The name and the Arrow type of each column of something that speaks Arrow, a type as Arrow's C interface has it."""
     import nanoarrow
 
-    with nanoarrow.ArrayStream(frame) as stream:
-        return [(field.name or "", field.type.name.lower()) for field in stream.schema.fields]
+    with nanoarrow.c_array_stream(frame) as stream:
+        schema = stream.get_schema()
+        return [(child.name or "", child.format) for child in schema.children]
 
 
 def read_batches(frame: object) -> Iterator[Any]:
     """The batches of something that speaks Arrow, as they are."""
     import nanoarrow
 
-    with nanoarrow.ArrayStream(frame) as stream:
+    with nanoarrow.c_array_stream(frame) as stream:
         yield from stream
 
 
 def cut_blocks(batches: Iterable[Any], columns: Columns, size: int = 0) -> Iterator[ArrowBlock]:
     """Blocks of about `size` rows; of whole queries, where the rows of each query stand together."""
     rest: list[_Slice] = []  # the last query so far, which may go on
-    for batch in (_Batch(each, columns) for each in batches):
+    for batch in (_Batch(each, columns) for each in batches if len(each)):
         for start in range(batch.first, batch.first + batch.size, size or BLOCK):
             piece = _Slice(batch, start, min(start + (size or BLOCK), batch.first + batch.size))
             cut = _last_start(piece)
@@ -147,29 +196,36 @@ def _last_start(piece: _Slice) -> int:
     return high
 
 
+def _at(address: int, kind: type[np.generic] | str, count: int) -> NDArray[Any]:
+    """Numbers that stand at an address; whoever asks keeps them there."""
+    size = np.dtype(kind).itemsize * count
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(address) if size else b"", dtype=kind)
+
+
 def _places(column: Any) -> NDArray[np.int32 | np.int64]:
     """Where each entry of a column of texts or lists begins, and where the last one ends."""
-    wide = column.schema.type.name.startswith("LARGE")
-    places: NDArray[np.int32 | np.int64] = np.frombuffer(column.buffers[1], dtype="i8" if wide else "i4")
-    return places[column.offset :]
+    kind = "i8" if column.schema.format in ("U", "+L") else "i4"
+    if not column.buffers[1]:
+        return np.zeros(len(column) + 1, dtype=kind)
+    return _at(column.buffers[1], kind, column.offset + len(column) + 1)[column.offset :]
 
 
 def _valid(column: Any, start: int, end: int) -> NDArray[np.bool_] | None:
     """Which entries of these rows are not null; None where none can be."""
-    bits = np.frombuffer(column.buffers[0], dtype=np.uint8)
-    if len(bits) == 0:
+    if column.null_count == 0 or not column.buffers[0]:
         return None
-    first = column.offset + start
-    some = np.unpackbits(bits[first // 8 : -(-(column.offset + end) // 8)], bitorder="little")
+    first, last = column.offset + start, column.offset + end
+    some = np.unpackbits(_at(column.buffers[0], np.uint8, -(-last // 8))[first // 8 :], bitorder="little")
     return some[first % 8 : first % 8 + end - start].astype(bool)
 
 
 def _numbers(column: Any, start: int, end: int) -> NDArray[np.float64]:
-    """The float64 of these rows; null becomes NaN."""
-    first = column.offset + start
-    values = np.frombuffer(column.buffers[1], dtype=np.float64)[first : first + end - start]
+    """These rows as float64; null becomes NaN."""
+    kind = np.float32 if column.schema.format == "f" else np.float64
+    first, last = column.offset + start, column.offset + end
+    values = _at(column.buffers[1], kind, last)[first:].astype(np.float64)
     there = _valid(column, start, end)
-    return values.copy() if there is None else np.where(there, values, np.nan)
+    return values if there is None else np.where(there, values, np.nan)
 
 
 def texts_of(column: Any) -> list[str]:
@@ -184,8 +240,8 @@ def lists_of(column: Any, kind: type[np.float32 | np.float64]) -> tuple[NDArray[
     there = _valid(column, 0, len(column))
     if there is not None:
         sizes = np.where(there, sizes, 0)
-    (inner,) = column.iter_children()
-    values = np.frombuffer(inner.buffers[1], dtype=kind)[inner.offset : inner.offset + len(inner)].copy()
+    (inner,) = column.children
+    values = _at(inner.buffers[1], kind, inner.offset + len(inner))[inner.offset :].copy()
     filled = _valid(inner, 0, len(inner))
     if filled is not None:
         values[~filled] = np.nan

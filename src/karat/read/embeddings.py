@@ -366,7 +366,7 @@ def _from_table(database: Database, table: Selection, docs: Sequence[str], name:
     sizes: list[NDArray[np.int64]] = []
     values: list[Matrix] = []
     for batch in database.batches(table.select(columns, f"WHERE {key} IN (SELECT id FROM docs)")):
-        texts, lists = batch.iter_children()
+        texts, lists = batch.children
         ids += texts_of(texts)
         size, numbers = lists_of(lists, np.float32 if element == "FLOAT" else np.float64)
         sizes.append(size)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import MAX_PROBLEMS, InputError, RowProblem
+from karat.model import kernel
 from karat.model.limits import bomb_problem
 from karat.read.arrow import Columns, column_types, cut_blocks, read_batches
 from karat.read.column_stream import ColumnStream
@@ -30,6 +31,8 @@ _INTEGERS = tuple(sign + size + "INT" for sign in ("", "U") for size in ("TINY",
     "INTEGER",
     "UINTEGER",
 )
+_PLAIN_TEXTS = ("u", "U", "vu") if kernel.text is not None else ("u", "U")
+"""Arrow's texts, large texts and views of texts; the last are read by the kernel, else by the database."""
 ROW = 40
 """About the bytes of a row: two ids and a number."""
 ID_TYPES = _TEXTS + _INTEGERS
@@ -54,17 +57,26 @@ def frame_rows(frame: object, role: Role, name: str) -> ColumnStream:
         held = list(stream.batches())
         return replace(stream, batches=lambda: iter(held), bytes=ROW * sum(map(len, held)))
     stream = replace(stream, bytes=ROW * len(frame))  # type: ignore[arg-type]
-    columns = None if is_pandas(frame) else _plain_columns(frame, role, name)
+    columns = _plain_columns(frame, role, name) if _speaks_arrow(frame) else None
     return stream if columns is None else replace(stream, batches=lambda: read_batches(frame), columns=columns)
 
 
+def _speaks_arrow(frame: Any) -> bool:
+    """Whether a frame has its columns, and nothing else, in Arrow's shape; one of pandas has, if its texts are Arrow's."""
+    if not is_pandas(frame):
+        return True
+    if type(frame.index).__name__ != "RangeIndex" or not hasattr(frame, "__arrow_c_stream__"):
+        return False
+    return all(str(getattr(t, "storage", t)) in ("pyarrow", "float64", "float32") for t in frame.dtypes)
+
+
 def _plain_columns(frame: object, role: Role, name: str) -> Columns | None:
-    """The columns of a table that is read as it is: texts, and 64-bit floats. None where some are anything else."""
+    """The columns of a table that is read as it is: texts and floats. None where some are anything else."""
     types = column_types(frame)
     layout = table_layout(name, role, [column.lower() for column, _ in types])
     columns = Columns(layout.query, layout.doc, layout.value, layout.parent)
     ids = [types[number][1] for number in (layout.query, layout.doc, layout.parent) if number is not None]
-    plain = types[layout.value][1] == "double" and all(kind in ("string", "large_string") for kind in ids)
+    plain = types[layout.value][1] in ("g", "f") and all(kind in _PLAIN_TEXTS for kind in ids)
     return columns if plain else None
 
 

@@ -141,7 +141,7 @@ class Database:
         self._check(rows.sql)
         with _in_one_line():
             relation = self._connection.sql(rows.sql, params=dict(rows.values) or None)
-            with nanoarrow.ArrayStream(relation) as stream:
+            with nanoarrow.c_array_stream(relation) as stream:
                 yield from stream
 
     def write_parquet(self, rows: Selection, path: str) -> None:

@@ -685,17 +685,23 @@ EXPORT int align_block(const uint8_t *text, int64_t size, int64_t begin, int64_t
     return finish(&block, status == DONE ? scan_best(&block) : status);
 }
 
+/* Take a row whose ids are known not to be empty. */
+static ALWAYS int take_row(Block *block, const uint8_t *id, uint64_t length, const uint8_t *doc, uint64_t doc_length,
+                           double score) {
+    if ((length != block->query.length || !same(id, block->query.id, length)) && next_query(block, id, length))
+        return HAND_BACK;
+    if (block->query.number < 0)
+        return DONE;
+    return add_row(block, doc, doc_length, block->layout->narrow ? (double)(float)score : score);
+}
+
 static int take_rows(Block *block, const Ids *queries, const Ids *docs, const double *scores) {
     for (int64_t i = 0; i < docs->count; i++) {
-        const uint8_t *id = queries->text + queries->start[i], *doc = docs->text + docs->start[i];
         int64_t length = queries->end[i] - queries->start[i], doc_length = docs->end[i] - docs->start[i];
         if (length <= 0 || doc_length <= 0 || docs->end[i] > UINT32_MAX)
             return HAND_BACK;
-        if (((uint64_t)length != block->query.length || !same(id, block->query.id, (uint64_t)length)) &&
-            next_query(block, id, (uint64_t)length))
-            return HAND_BACK;
-        double score = block->layout->narrow ? (double)(float)scores[i] : scores[i];
-        if (block->query.number >= 0 && add_row(block, doc, (uint64_t)doc_length, score))
+        if (take_row(block, queries->text + queries->start[i], (uint64_t)length, docs->text + docs->start[i],
+                     (uint64_t)doc_length, scores[i]))
             return HAND_BACK;
     }
     return end_query(block);
@@ -708,4 +714,176 @@ EXPORT int align_rows(const Ids *queries, const Ids *docs, const double *scores,
     block.query = (Query){-1, queries->text, 0, 0, 0, 0, 1};
     int status = make_room(&block, (size_t)docs->count + 1);
     return finish(&block, status == DONE ? take_rows(&block, queries, docs, scores) : status);
+}
+
+/* Arrow: columns as other libraries hold them, by its C data interface. Their texts are copied, since nothing is known
+   of the bytes around them. */
+
+typedef struct ArrowArray {
+    int64_t length, null_count, offset, buffer_count, child_count;
+    const void *const *buffers;
+    struct ArrowArray **children, *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+} ArrowArray;
+
+typedef struct { /* some rows of a batch; a kind is the first letter of Arrow's name for a type */
+    const ArrowArray *query, *doc, *value;
+    int64_t query_kind, doc_kind, value_kind;
+    int64_t start, end;
+} Slice;
+
+enum { TEXTS = 'u', LARGE_TEXTS = 'U', VIEWS = 'v', DOUBLES = 'g', FLOATS = 'f', INSIDE = 12 };
+
+typedef struct { /* the texts of some slices, one after the other: text i ends where text i + 1 starts */
+    uint8_t *text;
+    uint32_t *start;
+    size_t size, room;
+    int64_t count;
+} Texts;
+
+static int has_nulls(const ArrowArray *column) {
+    return column->null_count != 0 && column->buffers[0] != NULL;
+}
+
+static int reserve(Texts *texts, uint64_t more) { /* bytes, and those that are copied in vain after them */
+    uint64_t needed = texts->size + more + 2 * PAD;
+    if (needed > UINT32_MAX / 2)
+        return HAND_BACK;
+    if (needed > texts->room) {
+        uint8_t *text = realloc(texts->text, 2 * needed);
+        if (text == NULL)
+            return HAND_BACK;
+        texts->text = text;
+        texts->room = 2 * needed;
+    }
+    return DONE;
+}
+
+static ALWAYS int copy_texts(Texts *texts, const uint8_t *data, const void *places, int wide, int64_t start,
+                             int64_t end) {
+    const int32_t *narrow = (const int32_t *)places + start;
+    const int64_t *large = (const int64_t *)places + start;
+    int64_t low = wide ? large[0] : narrow[0], high = wide ? large[end - start] : narrow[end - start];
+    if (high <= low || reserve(texts, (uint64_t)(high - low)))
+        return HAND_BACK;
+    uint32_t *to = texts->start + texts->count;
+    for (int64_t i = 0; i < end - start; i++)
+        to[i] = (uint32_t)((wide ? large[i] : narrow[i]) - low + (int64_t)texts->size);
+    memcpy(texts->text + texts->size, data + low, (size_t)(high - low));
+    texts->size += (size_t)(high - low);
+    return DONE;
+}
+
+static int copy_views(Texts *texts, const ArrowArray *column, int64_t start, int64_t end) {
+    const uint8_t *view = (const uint8_t *)column->buffers[1] + 16 * start;
+    for (int64_t i = 0; i < end - start; i++, view += 16) {
+        int32_t part[4]; /* the length, then the text; or its first bytes, its buffer and its place there */
+        memcpy(part, view, 16);
+        uint64_t length = (uint64_t)part[0];
+        if (part[0] <= 0 || reserve(texts, length))
+            return HAND_BACK;
+        texts->start[texts->count + i] = (uint32_t)texts->size;
+        if (length <= INSIDE)
+            memcpy(texts->text + texts->size, view + 4, INSIDE);
+        else if (part[2] < 0 || part[2] + 3 >= column->buffer_count)
+            return HAND_BACK;
+        else
+            memcpy(texts->text + texts->size, (const uint8_t *)column->buffers[2 + part[2]] + part[3], length);
+        texts->size += length;
+    }
+    return DONE;
+}
+
+static int copy_column(Texts *texts, const ArrowArray *column, int64_t kind, int64_t start, int64_t end) {
+    int status = HAND_BACK;
+    start += column->offset, end += column->offset;
+    if (has_nulls(column) || (kind != TEXTS && kind != LARGE_TEXTS && kind != VIEWS))
+        return HAND_BACK;
+    if (kind == VIEWS)
+        status = copy_views(texts, column, start, end);
+    else if (kind == LARGE_TEXTS)
+        status = copy_texts(texts, column->buffers[2], column->buffers[1], 1, start, end);
+    else
+        status = copy_texts(texts, column->buffers[2], column->buffers[1], 0, start, end);
+    texts->count += end - start;
+    return status;
+}
+
+static int copy_slices(const Slice *slices, int64_t count, int64_t rows, Texts *queries, Texts *docs) {
+    Texts *both[] = {queries, docs};
+    for (int i = 0; i < 2; i++) {
+        Texts *texts = both[i];
+        texts->start = malloc(((size_t)rows + 1) * sizeof *texts->start);
+        if (texts->start == NULL || reserve(texts, PAD))
+            return HAND_BACK;
+        memset(texts->text, ' ', PAD);
+        texts->size = PAD;
+        for (const Slice *slice = slices; slice < slices + count; slice++)
+            if (copy_column(texts, i ? slice->doc : slice->query, i ? slice->doc_kind : slice->query_kind,
+                            slice->start, slice->end))
+                return HAND_BACK;
+        texts->start[texts->count] = (uint32_t)texts->size;
+        if (memchr(texts->text, 0, texts->size) != NULL)
+            return HAND_BACK;
+        memset(texts->text + texts->size, 0, PAD);
+    }
+    return DONE;
+}
+
+static ALWAYS int take_slice(Block *block, const Slice *slice, const Texts *queries, const Texts *docs, int64_t first,
+                             const int wide) {
+    const double *doubles = (const double *)slice->value->buffers[1] + slice->value->offset + slice->start;
+    const float *floats = (const float *)slice->value->buffers[1] + slice->value->offset + slice->start;
+    const uint32_t *query = queries->start + first, *doc = docs->start + first;
+    uint64_t longest = (uint64_t)block->layout->longest_id;
+    for (int64_t i = 0; i < slice->end - slice->start; i++) {
+        uint64_t length = query[i + 1] - query[i], doc_length = docs->start[first + i + 1] - doc[i];
+        double score = wide ? doubles[i] : (double)floats[i];
+        if (length - 1 >= longest || doc_length - 1 >= longest || !__builtin_isfinite(score) ||
+            take_row(block, queries->text + query[i], length, docs->text + doc[i], doc_length, score))
+            return HAND_BACK;
+    }
+    return DONE;
+}
+
+static int take_slices(Block *block, const Slice *slices, int64_t count, const Texts *queries, const Texts *docs) {
+    int64_t first = 0;
+    for (const Slice *slice = slices; slice < slices + count; first += slice->end - slice->start, slice++) {
+        int wide = slice->value_kind == DOUBLES;
+        if (has_nulls(slice->value) || (!wide && slice->value_kind != FLOATS))
+            return HAND_BACK;
+        if (wide ? take_slice(block, slice, queries, docs, first, 1) : take_slice(block, slice, queries, docs, first, 0))
+            return HAND_BACK;
+    }
+    return end_query(block);
+}
+
+/* Align slices of Arrow batches, which hold whole queries, a row at least in each. Queries without gold are told by
+   their rows, counted over all slices: without_start to without_end - 1. `marked` becomes 1 where a doc holds the mark. */
+EXPORT int align_arrow(const Slice *slices, int64_t count, int64_t mark, const Layout *layout, const Gold *gold,
+                       Result *result, int64_t *marked) {
+    Texts queries = {0}, docs = {0};
+    int64_t rows = 0;
+    for (int64_t i = 0; i < count; i++)
+        rows += slices[i].end - slices[i].start;
+    Block block = {.layout = layout, .gold = gold, .result = result};
+    int status = copy_slices(slices, count, rows, &queries, &docs);
+    if (status == DONE && (status = make_room(&block, (size_t)rows + 1)) == DONE) {
+        block.text = docs.text, block.names = queries.text;
+        block.query = (Query){-1, queries.text, 0, 0, 0, 0, 1};
+        status = take_slices(&block, slices, count, &queries, &docs);
+        *marked = mark >= 0 && memchr(docs.text + PAD, (int)mark, docs.size - PAD) != NULL;
+    }
+    for (int64_t i = 0, row = 0; status == DONE && i < result->without; i++) { /* places of texts → numbers of rows */
+        while (queries.start[row] != result->without_start[i])
+            row++;
+        result->without_start[i] = row, result->without_end[i] = row + 1;
+    }
+    status = finish(&block, status);
+    free(queries.text);
+    free(queries.start);
+    free(docs.text);
+    free(docs.start);
+    return status;
 }
