@@ -1,12 +1,18 @@
 """Karat on Spark: rows per core-second, bytes shuffled, memory and growth: `make bench-spark`.
 
-Runs of Parquet with 10⁶, 10⁷ and 10⁸ rows are generated (1,000 rows and 3 judged docs a query), and one of a million
-queries with 100 rows each. Each is evaluated by a fresh driver on two executors (`local-cluster`) with one core and
-2 GB each. Shuffled bytes, task time and memory are what Spark itself says (its REST interface). The data takes about
-5 GB of disk and is deleted at the end.
+Three parts, each a section of bench/RESULTS.md with its own machine, source and load:
 
-    cluster.py                   all of it; writes the section `spark` of bench/RESULTS.md
-    cluster.py --largest 7       up to 10⁷ rows; writes nothing
+    rows      runs of Parquet with 10⁶, 10⁷ and 10⁸ rows, 1,000 rows and 3 judged docs a query, in rank order
+    mixed     10⁷ and 10⁸ rows, those of each query in no order
+    queries   a million queries with 100 rows each: two runs are compared, with all intervals; the driver's memory
+
+Each size is evaluated by a fresh driver on two executors (`local-cluster`) with one core and 2 GB each. Shuffled
+bytes, task time and memory are what Spark itself says (its REST interface). The data takes up to 1.5 GB of disk, and
+is deleted after each part.
+
+    cluster.py                   all parts
+    cluster.py --only rows       one of them; the other sections stay as they are
+    cluster.py --largest 7       up to 10⁷ rows, and a tenth of the queries; writes nothing
     cluster.py --keep            leaves the data in bench/data
 """
 
@@ -24,13 +30,15 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from harness import HERE, OtherLoad, Report, finish, machine, megabytes, progress, python, seconds, source_digest
+from harness import HERE, Report, finish, machine, megabytes, progress, python, seconds, source_digest
 
 FOLDER = HERE / "data" / "spark"
 FILE_ROWS = 5_000_000
 GROUP_ROWS = 500_000
 METRICS = ["ndcg@10", "map@100", "recall@{10,100}", "mrr@10"]
 EXECUTOR = 2048
+HEAP = "512m"
+"""Of the driver's Java."""
 PYTHON = "2g"
 SHUFFLED = 0.01
 EXPONENT = 1.05
@@ -38,38 +46,49 @@ RATE = 0.8e6
 DRIVER = 2_000_000_000
 
 
-def generate(rows: int, per_query: int, folder: Path, runs: int = 1) -> None:
-    """Gold and runs; whole queries lie in each row group, and so in one partition."""
+def generate(rows: int, per_query: int, folder: Path, runs: int = 1, *, mixed: bool = False) -> None:
+    """Gold and runs; whole queries lie in each row group, and so in one partition.
+
+    The rows of a query are in rank order, or in no order if they are `mixed`.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     queries = rows // per_query
-    digits = np.char.zfill(np.arange(queries).astype(str), 8)
-    names = np.char.add("query-", digits)
-    docs = np.char.add("doc-", np.char.zfill(np.arange(1_000_000).astype(str), 8))
+    names, docs = _ids(pa, "query-", queries), _ids(pa, "doc-", 1_000_000)
+    rng = np.random.default_rng(1)
     for number in range(runs):
         target = folder / f"run-{number}.parquet"
         target.mkdir(parents=True)
         for start in range(0, rows, FILE_ROWS):
             count = min(FILE_ROWS, rows - start)
-            with pq.ParquetWriter(
-                target / f"part-{start // FILE_ROWS:04d}.parquet", _schema(pa), compression="zstd"
-            ) as out:
+            path = target / f"part-{start // FILE_ROWS:04d}.parquet"
+            with pq.ParquetWriter(path, _schema(pa), compression="zstd") as out:
                 for first in range(start, start + count, GROUP_ROWS):
                     size = min(GROUP_ROWS, start + count - first)
                     place = np.arange(first, first + size)
                     query, rank = place // per_query, place % per_query
+                    if mixed:
+                        rank = np.argsort(rng.random((size // per_query, per_query), np.float32), axis=1).ravel()
                     doc = (query * 7919 + (rank * 104729 + number * (rank % 3 == 0)) % 999_983) % 1_000_000
                     tied = (rank % 50 == 49) & (query % 10 == 0)  # with the row above, in a tenth of the queries
-                    score = (per_query - rank + tied) / 8
-                    columns = [pa.array(names[query]), pa.array(docs[doc]), pa.array(score)]
+                    columns = [names.take(pa.array(query)), docs.take(pa.array(doc))]
+                    columns.append(pa.array((per_query - rank + tied) / 8))
                     out.write_table(pa.Table.from_arrays(columns, schema=_schema(pa)), row_group_size=GROUP_ROWS)
     query = np.repeat(np.arange(queries), 3)
-    rank = np.tile([1, 40, 5000], queries) + (query % 7)
+    rank = np.tile([1, per_query // 3, per_query - 4], queries) + (query % 7)  # some beyond the last
     doc = (query * 7919 + (rank * 104729) % 999_983) % 1_000_000
-    gold = {"query_id": names[query], "doc_id": docs[doc], "grade": np.tile([1, 2, 1], queries)}
-    pq.write_table(pa.table({name: pa.array(column) for name, column in gold.items()}), folder / "gold.parquet")
+    columns = [names.take(pa.array(query)), docs.take(pa.array(doc)), pa.array(np.tile([1, 2, 1], queries))]
+    pq.write_table(pa.table(columns, names=["query_id", "doc_id", "grade"]), folder / "gold.parquet")
+
+
+def _ids(pa: Any, begin: str, count: int) -> Any:
+    """Ids of 8 digits, in order."""
+    import pyarrow.compute as pc
+
+    digits = pc.utf8_lpad(pa.array(range(count)).cast(pa.string()), 8, "0")
+    return pc.binary_join_element_wise(begin, digits, "")
 
 
 def _schema(pa: Any) -> Any:
@@ -89,7 +108,8 @@ def measure(folder: Path, runs: int) -> None:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     options = {
-        "spark.driver.memory": "1g",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": HEAP,
         "spark.executor.memory": f"{EXECUTOR - 512}m",
         "spark.executor.pyspark.memory": PYTHON,
         "spark.executor.processTreeMetrics.enabled": "true",
@@ -106,23 +126,22 @@ def measure(folder: Path, runs: int) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     spark.range(1000).selectExpr("sum(id)").collect()  # executors are up
     java = spark.sparkContext._gateway.proc.pid
-    begin, before = time.perf_counter(), _cpu(java)
+    begin, before, busy = time.perf_counter(), _cpu(java), _busy(java)
     paths = {f"run-{i}": str(folder / f"run-{i}.parquet") for i in range(runs)}
     told: dict[str, Any] = {}
     gold = str(folder / "gold.parquet")
     if runs == 1:
         result = karat.evaluate(gold, paths["run-0"], METRICS, engine=spark)
     else:
-        comparison = karat.compare(gold, paths, ["ndcg@10", "recall@100"], tests=["bootstrap"], engine=spark)
+        comparison = karat.compare(gold, paths, ["ndcg@10", "recall@100"], engine=spark)
         result = comparison.result
-        told["decisions"] = [f"{row.metric}: {row.change.estimate:+.6f}" for row in comparison.rows[:2]]
-    aligned = time.perf_counter() - begin
-    run = result.runs[0]
-    told["means"] = {name: run.mean[name] for name in run.values}
-    if runs > 1:
-        told["ci"] = {name: run.ci[name] for name in run.values}
-    told |= {"seconds": time.perf_counter() - begin, "aligned": aligned, "notes": [*run.notes]}
+        told["changes"] = {row.metric: _ends(row.difference) for row in comparison.rows}
+    told["aligned"] = time.perf_counter() - begin
+    told["figures"] = {run.name: {name: _ends(one) for name, one in run.intervals.items()} for run in result.runs}
+    told["seconds"] = time.perf_counter() - begin
+    told["notes"] = [*result.runs[0].notes]
     told["cpu"] = _cpu(java) - before
+    told["others"] = (_busy(java) - busy) / told["seconds"]
     time.sleep(2)  # the last figures of the executors come with their next heartbeat
     base = f"{spark.sparkContext.uiWebUrl}/api/v1/applications/{spark.sparkContext.applicationId}"
     stages = json.load(urlopen(f"{base}/stages"))
@@ -134,9 +153,13 @@ def measure(folder: Path, runs: int) -> None:
     peaks = [one.get("peakMemoryMetrics", {}) for one in executors if one["id"] != "driver"]
     told["jvm"] = max(p.get("ProcessTreeJVMRSSMemory", 0) for p in peaks)
     told["python"] = max(p.get("ProcessTreePythonRSSMemory", 0) for p in peaks)
-    told["driver"] = _peak("self") + _peak(str(java))
+    told["driver_python"], told["driver_jvm"] = _peak("self"), _peak(str(java))
     spark.stop()
     print(json.dumps(told))
+
+
+def _ends(interval: Any) -> list[float]:
+    return [interval.estimate, interval.low, interval.high]
 
 
 def _result_bytes(base: str, stage: dict[str, Any]) -> int:
@@ -146,6 +169,22 @@ def _result_bytes(base: str, stage: dict[str, Any]) -> int:
 
 def _cpu(driver: int) -> float:
     """Seconds that the executors have computed, Java and Python, with all their threads; the driver's are left out."""
+    return _computed(driver) - _own(driver)
+
+
+def _busy(driver: int) -> float:
+    """Seconds that processes other than these have computed."""
+    user, nice, system = map(int, Path("/proc/stat").read_text(encoding="utf-8").split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK") - _computed(driver) - _own(os.getpid())
+
+
+def _own(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def _computed(driver: int) -> float:
+    """Seconds of a process and of all that it started, those that have ended among them."""
     parents: dict[int, int] = {}
     spent: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -157,7 +196,7 @@ def _cpu(driver: int) -> float:
         parents[pid], spent[pid] = int(fields[1]), sum(map(int, fields[11:15]))
     ours = 0
     for pid, ticks in spent.items():
-        one = parents[pid]
+        one = pid
         while one > 1 and one != driver:
             one = parents.get(one, 0)
         ours += ticks if one == driver else 0
@@ -173,104 +212,119 @@ def _peak(process: str) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Karat on Spark.")
+    parser.add_argument("--only", choices=PARTS, help="one part alone")
     parser.add_argument("--largest", type=int, default=8, help="stop at this power of ten")
     parser.add_argument("--keep", action="store_true", help="do not delete the data")
-    parser.add_argument("--without-million", action="store_true", help="leave out the million queries")
     args = parser.parse_args()
-    begun, load = source_digest(), OtherLoad()
-    report = Report("Karat on Spark")
-    report.note(machine())
-    report.note(
-        f"Spark on two executors (`local-cluster[2,1,{EXECUTOR}]`), Parquet, 1,000 rows and 3 judged docs a "
-        "query, each once. A core-second is a second that the executors computed, in Java and in Python, with all "
-        "their threads."
-    )
-    powers = range(6, args.largest + 1)
-    found: dict[int, dict[str, Any]] = {}
-    try:
-        for power in powers:
-            found[power] = _one(f"1e{power}", 10**power, 1000, 1)
-        million = _one("million", 10**8, 100, 2) if args.largest >= 8 and not args.without_million else None
-    finally:
-        if not args.keep:
-            shutil.rmtree(FOLDER, ignore_errors=True)
-    tell(report, found, million)
-    report.note(load.told())
-    finish("spark", report, begun, partial=args.largest < 8 or args.without_million)
+    for name in [args.only] if args.only else PARTS:
+        begun = source_digest()
+        report = Report(f"Karat on Spark: {TITLES[name]}")
+        report.note(machine())
+        try:
+            PARTS[name](report, args.largest)
+        finally:
+            if not args.keep:
+                shutil.rmtree(FOLDER, ignore_errors=True)
+        finish(f"spark-{name}", report, begun, partial=args.largest < 8)
 
 
-def _one(name: str, rows: int, per_query: int, runs: int) -> dict[str, Any]:
+def _one(name: str, rows: int, per_query: int, runs: int = 1, *, mixed: bool = False) -> dict[str, Any]:
     folder = FOLDER / name
     if not (folder / "gold.parquet").exists():
         shutil.rmtree(folder, ignore_errors=True)
         progress(f"{name}: generating")
-        python(__file__, "generate", str(rows), str(per_query), folder, str(runs))
+        order = "mixed" if mixed else "ranked"
+        python(__file__, "generate", str(rows), str(per_query), folder, str(runs), order)
+    progress(f"{name}: measuring")
     told = python(__file__, "measure", folder, str(runs)).answer
     progress(f"{name}: {told}")
     return told
 
 
-def tell(report: Report, found: dict[int, dict[str, Any]], million: dict[str, Any] | None) -> None:
-    rows = []
-    for power, told in found.items():
-        count, task = 10**power, told["cpu"]
-        rows.append(
-            [
-                f"{count:,}",
-                seconds(told["seconds"]),
-                seconds(task),
-                f"{count / task / 1e6:.2f}",
-                f"{told['shuffleWriteBytes']:,}",
-                f"{told['result']:,}",
-                f"{(told['shuffleWriteBytes'] + told['result']) / text_bytes(count):.3%}",
-                megabytes(told["jvm"]),
-                megabytes(told["python"]),
-            ]
-        )
-    report.table(
-        [
-            "rows",
-            "time",
-            "core-seconds",
-            "million rows / core-s",
-            "shuffled",
-            "to the driver",
-            "both / run",
-            "JVM",
-            "Python",
-        ],
-        rows,
+def tell_rows(report: Report, largest: int) -> None:
+    """10⁶ to 10⁸ rows in rank order."""
+    _tell_growth(report, {power: _one(f"1e{power}", 10**power, 1000) for power in range(6, largest + 1)})
+
+
+def tell_mixed(report: Report, largest: int) -> None:
+    """The rows of each query in no order: workers have to sort them."""
+    powers = range(7, largest + 1)
+    _tell_growth(report, {power: _one(f"mixed-1e{power}", 10**power, 1000, mixed=True) for power in powers})
+
+
+def _tell_growth(report: Report, found: dict[int, dict[str, Any]]) -> None:
+    report.note(
+        f"Two executors (`local-cluster[2,1,{EXECUTOR}]`), Parquet, 1,000 rows and 3 judged docs a query, each size "
+        "once. Task time is Spark's `executorRunTime`: how long cores were occupied, by Java or waiting for its "
+        "Python. CPU is what the executors computed, in Java and in Python, with all their threads. The bars of rate "
+        "and growth are of task time, which is longer where other processes want the cores."
     )
-    powers = list(found)
-    last = found[powers[-1]]
+    head = ["rows", "time", "task time", "CPU", "M rows / task-s", "M rows / CPU-s", "shuffled", "to the driver"]
+    rows = [
+        [
+            f"{10**power:,}",
+            seconds(told["seconds"]),
+            seconds(task_time(told)),
+            seconds(told["cpu"]),
+            f"{10**power / task_time(told) / 1e6:.2f}",
+            f"{10**power / told['cpu'] / 1e6:.2f}",
+            f"{told['shuffleWriteBytes']:,}",
+            f"{told['result']:,}",
+            megabytes(told["jvm"]),
+            megabytes(told["python"]),
+            f"{told['others']:.2f}",
+        ]
+        for power, told in found.items()
+    ]
+    report.table([*head, "JVM", "Python", "cores of others"], rows)
+    powers, last = list(found), list(found.values())[-1]
     share = max(told["shuffleWriteBytes"] / text_bytes(10**power) for power, told in found.items())
     report.bar("bytes shuffled, of those of the run, at most 1%", f"{share:.4%}", share <= SHUFFLED)
     if len(powers) > 1:
-        steps = [math.log10(found[b]["cpu"] / found[a]["cpu"]) for a, b in pairwise(powers)]
-        report.bar(
-            f"growth exponent of core-seconds, last step, at most {EXPONENT}", f"{steps[-1]:.3f}", steps[-1] <= EXPONENT
-        )
-        report.note("Exponents by step: " + ", ".join(f"{step:.3f}" for step in steps) + ".")
-    rate = 10 ** powers[-1] / last["cpu"]
-    report.bar("at least 0.8 million rows per core-second", f"{rate / 1e6:.2f}", rate >= RATE)
+        steps = [math.log10(task_time(found[b]) / task_time(found[a])) for a, b in pairwise(powers)]
+        worst = max(steps)
+        report.bar(f"growth exponent of task time, at most {EXPONENT}", f"{worst:.3f}", worst <= EXPONENT)
+    rate = 10 ** powers[-1] / task_time(last)
+    report.bar("at least 0.8 million rows per core-second of task time", f"{rate / 1e6:.2f}", rate >= RATE)
     report.bar(f"executor (Java) within {EXECUTOR} MB", megabytes(last["jvm"]), last["jvm"] <= EXECUTOR << 20)
     report.bar(f"its Python within {PYTHON}", megabytes(last["python"]), last["python"] <= 2 << 30)
-    report.note("Spark said: " + "; ".join(last["notes"]) + ".")
-    if million is not None:
-        report.heading("A million queries with 100 rows each, two runs compared")
-        report.note(
-            f"{seconds(million['seconds'])}, {seconds(million['cpu'])} of the executors' cores. "
-            + "; ".join(million["decisions"])
-            + ". Intervals: "
-            + ", ".join(f"{name} [{low:.6f}, {high:.6f}]" for name, (low, high) in million["ci"].items())
-            + "."
-        )
-        report.bar("driver (Python and Java) within 2 GB", megabytes(million["driver"]), million["driver"] <= DRIVER)
+    report.note("Karat said: " + "; ".join(last["notes"]) + ".")
+
+
+def task_time(told: dict[str, Any]) -> float:
+    return float(told["executorRunTime"]) / 1000
+
+
+def tell_queries(report: Report, largest: int) -> None:
+    """Means, intervals and a comparison of many queries."""
+    rows = 10**largest
+    told = _one(f"queries-1e{largest}", rows, 100, 2)
+    report.note(
+        f"{rows // 100:,} queries with 100 rows each and 3 judged docs, two runs ({2 * rows:,} rows) compared on two "
+        f"executors, all intervals and default tests computed: {seconds(told['seconds'])}, "
+        f"{seconds(task_time(told))} of task time, {seconds(told['cpu'])} of the executors' CPU; others kept "
+        f"{told['others']:.2f} cores busy. "
+        f"The driver's Java has `spark.driver.memory={HEAP}`. Memory is the peak of resident memory."
+    )
+    figures = {**told["figures"], "run-1 − run-0": told["changes"]}
+    metrics = list(told["changes"])
+    lines = [[name, *("{:.6f} [{:.6f}, {:.6f}]".format(*own[m]) for m in metrics)] for name, own in figures.items()]
+    report.table(["run", *metrics], lines)
+    python_peak, java_peak = told["driver_python"], told["driver_jvm"]
+    both = python_peak + java_peak
+    report.bar("the driver's Python within 2 GB", megabytes(python_peak), python_peak <= DRIVER)
+    report.bar("the driver's Python and Java together within 2 GB", megabytes(both), both <= DRIVER)
+    report.note("Karat said: " + "; ".join(told["notes"]) + ".")
+
+
+PARTS = {"rows": tell_rows, "mixed": tell_mixed, "queries": tell_queries}
+TITLES = {"rows": "up to 10⁸ rows in rank order", "mixed": "rows in no order", "queries": "a million queries"}
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["generate"]:
-        generate(int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), int(sys.argv[5]))
+        mixed = sys.argv[6:7] == ["mixed"]
+        generate(int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), int(sys.argv[5]), mixed=mixed)
     elif sys.argv[1:2] == ["measure"]:
         measure(Path(sys.argv[2]), int(sys.argv[3]))
     else:

@@ -156,15 +156,15 @@ def _rankings(
 ) -> Rankings:
     query = qrels.query_of[gold]
     if keep.all():  # as nearly always: nothing is renumbered
-        rows, ideal = ordered_by(query, rank), qrels.by_grade
+        rows = ordered_by(query, rank)
         return Rankings(
             query_ids=qrels.query_ids,
             query=query[rows],
             rank=rank[rows],
             grade=qrels.grades[gold[rows]],
             returned=returned,
-            gold_query=qrels.query_of[ideal],
-            gold_grade=qrels.grades[ideal],
+            gold_query=qrels.query_of,
+            gold_grade=qrels.ideal_grades,
         )
     number = np.cumsum(keep) - 1
     rows = np.flatnonzero(keep[query])

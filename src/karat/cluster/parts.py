@@ -31,9 +31,8 @@ class PackedGold:
     @staticmethod
     def of(qrels: Qrels) -> PackedGold:
         """The judgments without what only the driver needs."""
-        docs = [doc.encode() for doc in qrels.docs]
-        lengths = np.fromiter(map(len, docs), dtype=np.int64, count=len(docs))
-        texts = (b"".join(docs), _small(lengths))
+        lengths = np.fromiter((len(doc.encode()) for doc in qrels.docs), dtype=np.int64, count=len(qrels.docs))
+        texts = ("".join(qrels.docs).encode(), _small(lengths))
         content = (list(qrels.query_ids), _small(qrels.offsets), *texts, qrels.grades.tobytes())
         data = zlib.compress(msgspec.msgpack.encode(content), 1)
         return PackedGold(blake2b(data, digest_size=16).digest(), data)

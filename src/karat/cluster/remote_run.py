@@ -145,12 +145,22 @@ class RemoteRun:
             fault for kind, one in zip(kinds, data, strict=True) if kind == "faults" for fault in decode_faults(one)
         ]
         if "broken" in kinds:
-            faults = self._faults()
+            self.refuse_faults()
         if faults:
             refuse_rows(self.source, faults)
         return [decode_part(one) for kind, one in zip(kinds, data, strict=True) if kind == "part"]
 
-    def _faults(self) -> list[Any]:
+    def numbered(self, number: int) -> Any:
+        """The rows as columns, beside their place and the number of this run."""
+        from pyspark.sql import functions as sql
+
+        rows = self._rows()
+        if "parent" not in rows.columns:
+            rows = rows.withColumn("parent", sql.lit(""))
+        return rows.withColumn("place", sql.monotonically_increasing_id()).withColumn("number", sql.lit(number))
+
+    def refuse_faults(self) -> None:
+        """The error that names the broken rows, where there are any."""
         from pyspark.sql import functions as sql
 
         frame = self.frame
@@ -163,7 +173,8 @@ class RemoteRun:
             pass
         with spark_errors(self.source.name):
             table = frame.select("*", *places).mapInArrow(find_faults(self.source), MESSAGES).toArrow()
-        return [fault for one in table.column("data").to_pylist() for fault in decode_faults(one)]
+        if faults := [fault for one in table.column("data").to_pylist() for fault in decode_faults(one)]:
+            refuse_rows(self.source, faults)
 
     def _rows(self) -> Any:
         """The rows as columns."""

@@ -38,6 +38,21 @@ def is_elsewhere(source: object) -> bool:
     return not os.path.exists(path)
 
 
+def is_table_or_parquet(source: object) -> bool:
+    """Whether a cluster reads this as columns: a frame, a table or Parquet."""
+    if is_spark_frame(source):
+        return True
+    if not isinstance(source, (str, os.PathLike)):
+        return False
+    place = os.fspath(source)
+    return place != "-" and (_is_table(place) or _is_parquet(place))
+
+
+def open_frame(session: Any, source: Any) -> tuple[Any, str]:
+    """The frame of a table, of Parquet or of a frame, and its name."""
+    return _open(session, source, None)[0], "the gold" if is_spark_frame(source) else os.fspath(source)
+
+
 def fetch(session: Any, source: Any, what: str) -> Any:
     """A small table that the cluster has, such as the gold: as a frame, or as a file."""
     if not is_elsewhere(source):

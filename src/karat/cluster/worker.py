@@ -85,14 +85,14 @@ def align_partitions(task: Task, gold: PackedGold) -> Callable[[Iterator[Any]], 
     """The counting plan: the hits of each partition's queries, as far as they lie in it."""
 
     def work(batches: Iterator[Any]) -> Iterator[Any]:
-        if (fault := _other_version(task.version)) is not None:
-            yield _message("faults", encode([fault]))
+        if (fault := other_version(task.version)) is not None:
+            yield message("faults", encode([fault]))
             return
         try:
             for part in _parts(batches, task, gold.index()):
-                yield _message("part", encode(part))
+                yield message("part", encode(part))
         except InputError:
-            yield _message("broken", b"")  # another pass says where: it costs nothing where nothing is wrong
+            yield message("broken", b"")  # another pass says where: it costs nothing where nothing is wrong
 
     return work
 
@@ -120,7 +120,7 @@ def find_faults(source: Source) -> Callable[[Iterator[Any]], Iterator[Any]]:
                     faults.append(RowFault(partition, count + batch.num_rows, MORE))
             count += batch.num_rows
         if faults:
-            yield _message("faults", encode(faults[: MAX_PROBLEMS + 1]))
+            yield message("faults", encode(faults[: MAX_PROBLEMS + 1]))
 
     return work
 
@@ -146,7 +146,7 @@ def align_buckets(task: Task) -> Callable[[Any, Any], Any]:
         import pyarrow as pa
 
         if not run.num_rows:
-            return pa.Table.from_batches([], schema=_message("part", b"").schema)
+            return pa.Table.from_batches([], schema=message("part", b"").schema)
         run = run.sort_by("place")
         gold = gold.sort_by("gold")
         numbers = gold.column("number").to_numpy()
@@ -160,7 +160,7 @@ def align_buckets(task: Task) -> Callable[[Any, Any], Any]:
         except InputError as error:
             places = run.column("place").to_numpy()
             faults = [_fault(int(places[p.number - 1]), p.detail) for p in error.problems if isinstance(p, RowProblem)]
-            return pa.Table.from_batches([_message("faults", encode(faults))])
+            return pa.Table.from_batches([message("faults", encode(faults))])
         block = task.align(rows, index).block()
         ids = gold.column("gold").to_numpy()
         mine = numbers[first] if len(first) else numbers
@@ -171,7 +171,7 @@ def align_buckets(task: Task) -> Callable[[Any, Any], Any]:
             later_gold=ids[block.later_gold],
             items={int(mine[q]): top for q, top in block.items.items()},
         )
-        return pa.Table.from_batches([_message("part", encode(Part.of(moved, len(rows), marks=False)))])
+        return pa.Table.from_batches([message("part", encode(Part.of(moved, len(rows), marks=False)))])
 
     return work
 
@@ -180,14 +180,16 @@ def _fault(place: int, detail: str) -> RowFault:
     return RowFault(place >> 33, (place & NUMBER) + 1, detail)
 
 
-def _other_version(version: str) -> RowFault | None:
+def other_version(version: str) -> RowFault | None:
+    """The fault of workers whose Karat is not that of the driver."""
     if version == karat.__version__:
         return None
     text = f"the workers have Karat {karat.__version__}, the driver {version}; install the same version on both"
     return RowFault(-1, 0, text)
 
 
-def _message(kind: str, data: bytes) -> Any:
+def message(kind: str, data: bytes) -> Any:
+    """What a worker sends."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays([pa.array([kind]), pa.array([data], pa.binary())], names=["kind", "data"])

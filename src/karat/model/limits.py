@@ -93,7 +93,16 @@ VECTORS = Limit(
     4 << 30,
     "Vectors that dense search holds in memory; more are in a temporary file, and in memory at half their precision.",
 )
-LIMITS = (LINE, ID, UNPACKED, RATIO, CONFIG, YAML_VALUES, YAML_DEPTH, PIPE_SECONDS, ANSWER, CACHE, INDEXES, VECTORS)
+DRIVER_QUERIES = Limit(
+    "driver_queries",
+    3_000_000,
+    "Queries whose values a Spark cluster sends to the driver; those of more are summed by its workers.",
+    "",
+)
+LIMITS = (
+    *(LINE, ID, UNPACKED, RATIO, CONFIG, YAML_VALUES, YAML_DEPTH, PIPE_SECONDS, ANSWER, CACHE, INDEXES, VECTORS),
+    DRIVER_QUERIES,
+)
 
 
 def bomb_problem(unpacked: int, packed: int) -> str | None:

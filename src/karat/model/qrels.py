@@ -69,6 +69,11 @@ class Qrels:
             return ordered_by(self.query_of, (high - self.grades).astype(np.int64))
         return np.lexsort((-self.grades, self.query_of))
 
+    @cached_property
+    def ideal_grades(self) -> NDArray[np.float64]:
+        """The grades in the order of `by_grade`; their queries are `query_of`, in that order too."""
+        return self.grades[self.by_grade]
+
     def for_query(self, query_id: str) -> dict[str, float]:
         """The grades of one query's docs; empty for a query without gold."""
         i = self.query_index.get(query_id)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from karat.results.result import RunResult
+    from karat.results.totals import Summed
+    from karat.stats.aggregates import Statistic
+    from karat.stats.intervals import Interval
 
 OF_SPREAD = frozenset(("t", "bootstrap"))
 """Tests that compare a mean with the spread of its differences."""
@@ -53,6 +56,8 @@ class PairedComparison:
     def decide(self, run: RunResult, *, segments: bool = True) -> list[Decision]:
         """All metrics of one candidate, over all queries and then by segment."""
         measures = [parse(n) for n in self.base.values if n in run.values]
+        if (summed := run.summed_changes(self.base)) is not None:
+            return [self._summed(m, run, summed[m.name]) for m in measures]
         both = paired(self.base, run, [m.name for m in measures])
         sampling = run.sampling
         tables = sampling.tables if segments else ()
@@ -104,7 +109,7 @@ class PairedComparison:
         sign = -1 if higher is False else 1
         won, lost = (np.count_nonzero(sign * moved * s > 0) for s in (1, -1))
         margin = self._margin(measure)
-        non_inferior, equivalent = _within_margin(margin, measure, change)
+        non_inferior, equivalent = _within_margin(margin, measure, change.intervals[-1], change.statistic)
         return Decision(
             metric=measure.name,
             baseline=self.base.name,
@@ -135,6 +140,46 @@ class PairedComparison:
             noise=self.floors.get(measure.name) if by is None else None,
             depths=self._depths(measure, run),
             same_lists=same_lists,
+        )
+
+    def _summed(self, measure: Measure, run: RunResult, change: Summed) -> Decision:
+        """One change of all queries, of which workers have sent sums."""
+        shares, higher, margin = change.shares, measure.metric.higher_is_better, self._margin(measure)
+        difference, wide = change.change(run.sampling.confidence), change.change(1 - self.alpha)
+        before, after = change.sides
+        won, lost = (shares.won, shares.lost) if higher is not False else (shares.lost, shares.won)
+        p = {test: shares.p(test) for test in self.tests}
+        non_inferior, equivalent = _within_margin(margin, measure, wide, change.statistic)
+        return Decision(
+            metric=measure.name,
+            baseline=self.base.name,
+            candidate=run.name,
+            segment=None,
+            mean_baseline=before,
+            mean_candidate=after,
+            difference=difference,
+            scale=change.statistic.change,
+            p=p,
+            p_adjusted=p.get(self._main(), math.nan),
+            correction=self.correction,
+            effect_size=shares.mean / shares.deviation if shares.deviation > 0 else math.nan,
+            wins=won,
+            ties=shares.n - won - lost,
+            losses=lost,
+            small=False,
+            better_when_higher=higher,
+            significant=False,
+            decided_by=self._main(),
+            spread=shares.deviation * change.span,
+            stretch=1.0,
+            alpha=self.alpha,
+            times=1,
+            margin=margin,
+            non_inferior=non_inferior,
+            equivalent=equivalent,
+            noise=self.floors.get(measure.name),
+            depths=self._depths(measure, run),
+            same_lists=False,
         )
 
     def _tested(self, change: FigureChange, quantile: bool, seed: int) -> tuple[dict[str, float], str]:
@@ -252,16 +297,17 @@ def unit_of_margin(measure: Measure) -> str:
     return measure.metric.unit or measure.name.partition("@")[0]
 
 
-def _within_margin(margin: float | None, measure: Measure, change: FigureChange) -> tuple[bool | None, bool | None]:
+def _within_margin(
+    margin: float | None, measure: Measure, wide: Interval, statistic: Statistic
+) -> tuple[bool | None, bool | None]:
     """Whether the candidate is non-inferior and equivalent within the margin; None where that cannot be said.
 
     Of a ratio the margin is a share: 0.05 allows ×0.95, and its inverse in the other direction.
     """
-    wide = change.intervals[-1]
     if margin is None or wide.low != wide.low:
         return None, None
     low, high = wide.low, wide.high
-    if change.statistic.change == "ratio":
+    if statistic.change == "ratio":
         low, high, margin = math.log(low), math.log(high), -math.log1p(-margin)
     worst = low if measure.metric.higher_is_better is not False else -high
     return worst > -margin, low > -margin and high < margin

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from karat.results.document import DocumentJson
     from karat.results.gold import Gold
     from karat.results.record import Provenance
+    from karat.results.totals import Summed, Totals
     from karat.stats.aggregates import Statistic
     from karat.stats.intervals import Interval
     from karat.stats.resample import Units
@@ -121,6 +122,25 @@ class RunResult(Tabular):
     threads: int = field(default=1, repr=False)
     lists_digest: str | None = field(default=None, repr=False)
     """Of the ranked lists, where a baseline says it and does not hold them."""
+    totals: Totals | None = field(default=None, repr=False)
+    """Of all queries, where a cluster has too many to bring their values here."""
+
+    @property
+    def summed(self) -> Mapping[str, Summed]:
+        """By metric: what workers summed over all queries; nothing where the values of all queries are here."""
+        totals = self.totals
+        return totals.figures if totals is not None and totals.kept == len(self.query_ids) else {}
+
+    @property
+    def of_kept(self) -> RunResult:
+        """The run with figures of the queries whose values are here, which are weighted."""
+        if self.totals is None:
+            return self
+        return replace(self, totals=None, notes=tuple(note for note in self.notes if note != self.totals.note))
+
+    def summed_changes(self, base: RunResult) -> Mapping[str, Summed] | None:
+        """By metric: the summed differences from a baseline; None where values are compared."""
+        return self.totals.changes.get(base.name) if self.totals is not None and self.summed and base.summed else None
 
     @property
     def ranked_lists(self) -> str | None:
@@ -222,7 +242,12 @@ class RunResult(Tabular):
     def mean(self) -> Mapping[str, float]:
         """The aggregate of each metric by any spelling of its name: a mean, a sum for counts, a quantile of times."""
         weights = self._weights
-        return ByMeasure({name: statistic_of(parse(name)).figure(v, weights) for name, v in self.values.items()})
+        means = {name: statistic_of(parse(name)).figure(v, weights) for name, v in self.values.items()}
+        return ByMeasure({**means, **{m: one.estimate for m, one in self._summed_figures.items()}})
+
+    @cached_property
+    def _summed_figures(self) -> Mapping[str, Interval]:
+        return {m: one.figure(self.sampling.confidence) for m, one in self.summed.items() if m in self.values}
 
     @cached_property
     def _units(self) -> Units:
@@ -235,7 +260,12 @@ class RunResult(Tabular):
     @cached_property
     def estimates(self) -> list[Mapping[str, Interval]]:
         """Each metric with its interval by canonical name: over all queries, then in each segment."""
-        return estimate(self.values, self.query_ids, self.sampling, self.threads, unbounded=self.unbounded)
+        summed = self._summed_figures
+        values = {name: column for name, column in self.values.items() if name not in summed}
+        if not values and summed:
+            return [summed]
+        whole, *parts = estimate(values, self.query_ids, self.sampling, self.threads, unbounded=self.unbounded)
+        return [{**summed, **whole}, *parts]
 
     @property
     def intervals(self) -> Mapping[str, Interval]:
@@ -282,7 +312,8 @@ class RunResult(Tabular):
     @property
     def n(self) -> Mapping[str, int]:
         """Over how many queries each metric is defined."""
-        return ByMeasure({name: aggregate(parse(name), v)[1] for name, v in self.values.items()})
+        counts = {name: aggregate(parse(name), v)[1] for name, v in self.values.items()}
+        return ByMeasure({**counts, **{m: one.n for m, one in self._summed_figures.items()}})
 
     def __repr__(self) -> str:
         values = ", ".join(f"{n}={figure(n, v).text}" for n, v in list(self.mean.items())[:4])
@@ -433,7 +464,15 @@ class Result(Documented):
         """Write the full result, to be read back by `karat.load`. A name that ends in .gz is packed."""
         from karat.results.saved import save
 
-        save(self.document(), self, path, label=label)
+        result = self.of_kept
+        save(result.document(), result, path, label=label)
+
+    @property
+    def of_kept(self) -> Result:
+        """The same with figures of the values at hand, where workers summed those of all queries."""
+        if not any(run.totals for run in self.runs):
+            return self
+        return replace(self, runs=tuple(run.of_kept for run in self.runs))
 
     def __repr__(self) -> str:
         names = ", ".join(r.name for r in self.runs)

@@ -159,13 +159,16 @@ def wilcoxon(difference: Floats) -> tuple[float, float]:
 
 def sign_test(difference: Floats) -> tuple[float, float]:
     """How many differences are positive, against a fair coin; zeros are left out."""
+    wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
+    return (float(wins) if wins + losses else 0.0), sign_of_counts(wins, losses)
+
+
+def sign_of_counts(wins: int, losses: int) -> float:
+    """The two-sided p of so many wins and losses of a fair coin."""
     from scipy.special import bdtr
 
-    wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
     n = wins + losses
-    if n == 0:
-        return 0.0, 1.0
-    return float(wins), float(min(1.0, 2 * bdtr(min(wins, losses), n, 0.5)))
+    return float(min(1.0, 2 * bdtr(min(wins, losses), n, 0.5))) if n else 1.0
 
 
 def effect_size(difference: Floats, weights: Floats | None = None) -> float:

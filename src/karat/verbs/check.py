@@ -234,7 +234,7 @@ def check(
         _refuse(options)
         like = config.conventions.get("like")
         gates_like = [gate_like(g, str(like) if like else None) for g in extra]
-        return _judge(config, gates_like, names, baseline, force=force)
+        return _judge(config.of_kept, gates_like, names, baseline, force=force)
     read = placed(read_config(find_config() if config is None else _file(config)), options)
     chosen = read.config
     tool = Settings().change(**config_options(read)).change(**options).like
@@ -340,7 +340,7 @@ def evaluate_config(read: Read, gates: Sequence[Gate], saved: Result | str | Non
             raise InputError(read.problem(detail, "confidence", "sequential"))
         return result
     evaluation = evaluation_of(read, gates, options)
-    result = evaluate(evaluation.qrels, evaluation.runs, evaluation.measures, settings=evaluation.settings)
+    result = evaluate(evaluation.qrels, evaluation.runs, evaluation.measures, settings=evaluation.settings).of_kept
     sampling = replace(result.runs[0].sampling, of_gates=evaluation.of_gates)
     result = replace(result, runs=tuple(replace(run, sampling=sampling) for run in result.runs))
     if config.components is None and not any(is_component_figure(parse(g.metric)) for g in gates):

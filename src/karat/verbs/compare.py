@@ -114,7 +114,8 @@ class Comparison(Documented):
 
     def save(self, path: str, *, label: str = "") -> None:
         """Write the comparison with the full results; a name that ends in .gz is packed."""
-        save(self.document(), self.result, path, label=label)
+        result = self.result.of_kept
+        save(replace(self, result=result).document(), result, path, label=label)
 
 
 class TestOptions(TypedDict, total=False):

@@ -75,7 +75,15 @@ def evaluate(
     """
     settings = Settings.of(options)
     session = session_of(settings.engine.engine, qrels, run)
+    brought = ""
     if session is not None:
+        from karat.verbs.summed import evaluate_by_sums
+
+        chosen = list(metrics) if metrics is not None and not isinstance(metrics, str) else metrics
+        whole, brought = evaluate_by_sums(session, qrels, named_runs(run), chosen, ks, settings, evaluate)
+        if whole is not None:
+            return whole
+        metrics = chosen
         settings, qrels = fetch_tables(session, settings, qrels)
     data = settings.data
     cases = read_queries_of_gold(qrels, data.qrels_format)
@@ -89,8 +97,10 @@ def evaluate(
         assert job.gold is not None
         table = job.queries = with_domains(table, job.gold.qrels, ontology)
     sources = named_runs(run)
+    if brought:
+        job.notes = (*job.notes, brought)
     if _are_files(run) and (repeats := describe_repeats([os.fspath(r) for r in run])) is not None:
-        job.notes = (repeats,)
+        job.notes = (*job.notes, repeats)
     if qrels is None and metrics is None:
         from karat.verbs.log_metrics import default_log_metrics
 
