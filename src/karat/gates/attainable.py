@@ -9,6 +9,8 @@ from karat.errors import InputError
 from karat.gates.basis import choose_basis
 from karat.gates.evidence import matching_segments
 from karat.gates.units import describe_directions
+from karat.metrics.component_figures import is_component_figure, place_of
+from karat.metrics.grammar import parse
 from karat.results.figures import figure
 from karat.results.reading import CLOSE, attainable_value
 from karat.results.remarks import Remark, remarks_of
@@ -82,6 +84,20 @@ def describe_left_out(rows: Sequence[JudgedGate], result: Result) -> list[str]:
     return out
 
 
+def _notes_of_components(rows: Sequence[JudgedGate], result: Result) -> dict[str, None]:
+    """What is said of the components that gates judge, such as lines that lack a stage."""
+    out: dict[str, None] = {}
+    for row in rows:
+        components, measure = result[row.run].components, parse(row.gate.metric)
+        if components is None or not is_component_figure(measure):
+            continue
+        name = place_of(measure)[0]
+        part = next(part for part in components.parts if part.name == name)
+        run = f"{row.run}: " if len({row.run for row in rows}) > 1 else ""
+        out.update(dict.fromkeys(f"{run}{name}: {note}" for note in part.notes))
+    return out
+
+
 def remarks_on(
     rows: Sequence[JudgedGate], result: Result, candidates: Sequence[str], base: RunResult | None
 ) -> tuple[Remark, ...]:
@@ -96,4 +112,10 @@ def remarks_on(
         elsewhere = [replace(base, name=mark_baseline(base), values=values)]
     turned = (Remark(text, True, of_gate=True) for text in describe_directions(row.gate for row in rows))
     left_out = (Remark(text, False, of_gate=True) for text in describe_left_out(rows, result))
-    return (*turned, *remarks_of(runs, beside=elsewhere, of_more=len(runs) < len(result.runs)), *left_out)
+    of_components = (Remark(text, False, of_gate=True) for text in _notes_of_components(rows, result))
+    return (
+        *turned,
+        *remarks_of(runs, beside=elsewhere, of_more=len(runs) < len(result.runs)),
+        *of_components,
+        *left_out,
+    )

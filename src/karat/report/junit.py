@@ -45,7 +45,8 @@ def render(view: View) -> bytes:
     for name, value in facts.items():
         ET.SubElement(properties, "property", {"name": _clean(name), "value": _clean(value)})
     suite.extend(cases)
-    lines = [f"{view.verdict}: {view.why}", *view.notes, *(f"note: {remark.text}" for remark in view.remarks)]
+    lines = [f"{view.verdict}: {view.why}", *([f"conventions: {view.conventions}"] if view.conventions else [])]
+    lines += [*view.notes, *(f"note: {remark.text}" for remark in view.remarks)]
     lines += [f"significantly worse: {fall.statement}" for fall in view.falls]
     ET.SubElement(suite, "system-out").text = _clean("\n".join(lines))
     ET.indent(root)

@@ -53,6 +53,7 @@ def render(view: View) -> str:
             "% Written by Karat. Needs \\usepackage{booktabs} and \\usepackage{amssymb};",
             "% names in other than Latin letters need LuaLaTeX or XeLaTeX.",
             *(f"% FORCED: compared although they differ: {text(str(d))}" for d in view.forced),
+            *([f"% conventions: {text(view.conventions)}"] if view.conventions else []),
             *(f"% note: {text(line)}" for line in (*(r.text for r in view.remarks), *view.notes)),
             *_systems(view),
             "",

@@ -190,7 +190,12 @@ class View:
         base = self.baseline
         place = f"{base.name} ({self.baseline_file})" if base is not None and self.baseline_file else ""
         against = f" against {place or base.label}" if base is not None else ""
-        return " · ".join(filter(None, (self.title, queries_text(queries), f"{runs}{against}")))
+        return " · ".join(filter(None, (self.title, queries_text(queries), f"{runs}{against}", self.conventions)))
+
+    @property
+    def conventions(self) -> str:
+        """The choices that differ from the defaults."""
+        return ", ".join(f"{name}={value}" for name, value in self.result.conventions.items())
 
     @cached_property
     def pairs(self) -> Mapping[str, PairwiseTest]:

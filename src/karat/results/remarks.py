@@ -129,7 +129,8 @@ def warnings(run: RunResult) -> list[str]:
     out = [text] if (text := _nothing_found(run)) else []
     out += run.mismatches
     if c.get("missing"):
-        out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results in this run")
+        scope = ": left out" if run.policy.missing == "skip" else ""
+        out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results in this run{scope}")
     if empty := _empty_lists(run):
         out.append(f"{plural(empty, 'query', 'queries')} of the gold with an empty result list{_after_selection(run)}")
     if c.get("without_gold") and (scope := _left_out(run)):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+EXACT_RANKS = 50
+"""Up to so many differences Wilcoxon's p is counted."""
 TESTS = ("t", "randomization", "bootstrap", "wilcoxon", "sign")
 
 
@@ -135,7 +137,7 @@ def bootstrap_shift(difference: Floats, units: Units, *, draws: int = DRAWS, see
 
 
 def wilcoxon(difference: Floats) -> tuple[float, float]:
-    """Wilcoxon's signed ranks: exact without ties up to 50 differences, else normal with ties corrected."""
+    """Wilcoxon's signed ranks without zeros: exact up to 50 differences, else normal with ties corrected."""
     from scipy.special import ndtr
 
     nonzero = difference[difference != 0]
@@ -147,12 +149,12 @@ def wilcoxon(difference: Floats) -> tuple[float, float]:
     ranks = (np.cumsum(times) - (times - 1) / 2)[inverse]
     plus = float(ranks[nonzero > 0].sum())
     low = min(plus, n * (n + 1) / 2 - plus)
-    if n <= 50 and (times == 1).all() and n == len(difference):
-        ways = np.zeros(n * (n + 1) // 2 + 1)
+    if n <= EXACT_RANKS:
+        ways = np.zeros(n * (n + 1) + 1)  # of sums of doubled ranks, since ties have halves
         ways[0] = 1
-        for r in range(1, n + 1):
+        for r in (2 * ranks).astype(int).tolist():
             ways[r:] = ways[r:] + ways[:-r]
-        return low, float(min(1.0, 2 * ways[: int(low) + 1].sum() / 2.0**n))
+        return low, float(min(1.0, 2 * ways[: int(2 * low) + 1].sum() / 2.0**n))
     spread = math.sqrt(n * (n + 1) * (2 * n + 1) / 24 - float((times**3 - times).sum()) / 48)
     return low, float(min(1.0, 2 * ndtr((low - n * (n + 1) / 4) / spread)))
 

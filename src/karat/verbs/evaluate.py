@@ -112,6 +112,7 @@ def evaluate(
     measures = parse_all(metrics, ks, settings.like)
     if ks and not {m.k for m in measures} & set(ks):
         job.notes = (*job.notes, "ks is not used: every metric has a cutoff of its own, or takes none")
+    job.notes = (*job.notes, *_marked_with_gold(job))
     job.needs_gold = any("gold" in m.needs for m in measures)
     if qrels is None:
         _check_needs_no_gold(measures)
@@ -197,6 +198,29 @@ def _check_table(table: Queries, query_ids: Collection[str]) -> None:
             f"{shown(next(iter(table.fields)))}, gold and runs have ids such as {shown(next(iter(query_ids)))}; "
             "name the table of these queries"
         )
+
+
+def _marked_with_gold(job: _Job) -> list[str]:
+    """That queries without an answer have relevant docs, which do not count."""
+    if job.gold is None or job.queries is None:
+        return []
+    qrels = job.gold.qrels
+    known = set(qrels.query_ids)
+    marked = [q for q in job.queries.no_answer if q in known and any(map(is_relevant, qrels.for_query(q).values()))]
+    if not marked:
+        return []
+    are, have = ("is", "has") if len(marked) == 1 else ("are", "have")
+    text = f"{queries_text(len(marked))} {are} marked no_answer and {have} relevant docs in the gold"
+    return [f"{text}, which do not count: correct one or the other"]
+
+
+def _unanswered(table: Queries | None, query_ids: Sequence[str], measures: Iterable[Measure]) -> list[str]:
+    """How many queries of a table are neither in the gold nor in the run, where a metric is over all queries."""
+    if table is None or not any(m.over_whole_run for m in measures):
+        return []
+    count = len(table.fields.keys() - set(query_ids))
+    text = f"{queries_text(count)} of {os.path.basename(table.source)} {'is' if count == 1 else 'are'}"
+    return [f"{text} in neither the gold nor this run"] if count else []
 
 
 def _lacking(table: Queries | None, query_ids: Sequence[str], weights: Mapping[str, float]) -> list[str]:
@@ -335,8 +359,10 @@ class _Job:
         rankings = stored.rankings
         query_ids, values = measure_rankings(measures, rankings)
         notes = [*self.notes, *stored.notes, *_lacking(self.queries, query_ids, self.sampling.weights)]
+        notes += _unanswered(self.queries, query_ids, measures)
         if self.needs is not None:
-            notes += [*_count_undated(self.needs, rankings), *_undefined(measures, rankings)]
+            notes += _count_undated(self.needs, rankings)
+        notes += _undefined(measures, values, rankings)
         if self.policy.as_of_filter and logged is not None:
             notes += self._made_by_filter(logged, measures, values)
         details = aligned if self.engine.details else None
@@ -555,19 +581,10 @@ def _count_undated(needs: Needs, rankings: Rankings) -> list[str]:
     return [*terms, *(f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n)]
 
 
-LOGGED = frozenset(("latency", "cost", "doc_version"))
-"""What a run log holds for each query; without it a value is undefined that should be there."""
-
-
-def _undefined(measures: list[Measure], rankings: Rankings) -> list[str]:
-    """How many queries lack a value that others have, for metrics of what a run log holds."""
-    logged = [m for m in measures if LOGGED.intersection(m.metric.needs)]
-    lacking = {m.name: np.isnan(m(rankings_for(m, rankings))) for m in logged}
-    return [
-        f"{name}: {int(absent.sum()):,} of {len(absent):,} queries have no value"
-        for name, absent in lacking.items()
-        if absent.any()
-    ]
+def _undefined(measures: list[Measure], values: Mapping[str, NDArray[np.float64]], rankings: Rankings) -> list[str]:
+    """How many of the queries that a metric is about have no value."""
+    counts = [(m.name, np.count_nonzero(~np.isnan(values[m.name])), len(rankings_for(m, rankings))) for m in measures]
+    return [f"{name}: {n - known:,} of {n:,} queries have no value" for name, known, n in counts if known < n]
 
 
 def _routes(run: Run) -> list[str]:
