@@ -6,6 +6,7 @@ fail for good.
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from collections.abc import Sequence
@@ -192,10 +193,26 @@ def test_wilcoxon_without_ties_is_exact(seed: int, n: int) -> None:
     assert (found.statistic, found.p) == pytest.approx((oracle.statistic, oracle.pvalue), rel=1e-9)
 
 
-@pytest.mark.parametrize(("n", "ties"), [(51, False), (200, False), (15, True), (60, True), (300, True)])
+@pytest.mark.parametrize("n", [3, 8, 13])
 @pytest.mark.parametrize("seed", range(3))
-def test_wilcoxon_with_ties_or_many_is_normal(seed: int, n: int, ties: bool) -> None:
-    """As scipy's "asymptotic"; its "auto" permutes up to 13 tied differences, where Karat stays with the normal.
+def test_wilcoxon_with_ties_counts_all_signs(seed: int, n: int) -> None:
+    a, b = samples(seed, n, True)
+    whole = np.round(a * 10) - np.round(b * 10)
+    ranks = ss.rankdata(np.abs(whole[whole != 0]))
+    sums = np.array(list(itertools.product((0, 1), repeat=len(ranks)))) @ ranks
+    found = paired_test(a, b, test="wilcoxon")
+    assert found.p == pytest.approx(min(1.0, 2 * float(np.mean(sums <= found.statistic + 1e-9))), rel=1e-12)
+
+
+def test_wilcoxon_of_five_wins_and_ties_is_not_significant() -> None:
+    found = paired_test([1.0] * 5 + [0.0] * 35, [0.0] * 40, test="wilcoxon")
+    assert found.p == 2 / 2**5 and not found.significant
+
+
+@pytest.mark.parametrize(("n", "ties"), [(51, False), (200, False), (300, True)])
+@pytest.mark.parametrize("seed", range(3))
+def test_wilcoxon_of_many_is_normal(seed: int, n: int, ties: bool) -> None:
+    """As scipy's "asymptotic".
 
     scipy takes .9 − .8 and .2 − .1 for different differences. Karat takes them for a tie, so it is asked here about
     tenths that were multiplied to integers.
@@ -730,6 +747,7 @@ def test_equal_differences_have_an_infinite_effect_in_spite_of_rounding() -> Non
         ({"confidence": True}, "confidence must be between 0 and 1"),
         ({"method": "wilson"}, "0 and 1 alone"),
         ({"method": "clopper-pearson"}, "0 and 1 alone"),
+        ({"method": "clopper-pearson", "bounds": (0, 1)}, "0 and 1 alone"),
         ({"method": "wilson", "weights": [1, 2, 1]}, "no weights"),
         ({"method": "wilson", "clusters": [1, 1, 2]}, "no conversations"),
         ({"weights": [1, 2]}, "found 2 for 3 values"),

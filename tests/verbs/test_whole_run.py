@@ -166,7 +166,8 @@ def test_a_log_alone_is_measured_by_what_it_says(project: Path) -> None:
     )
     assert result.counts["queries"] == QUERIES
     assert result.counts["without_gold"] == result.counts["empty_gold"] == result.counts["unjudged_at_10"] == 0
-    assert result.notes == (EMPTY, 'routes of 400 queries: "docs" 200, "faq" 200')
+    lacking = [f"{name}: 1 of 400 queries have no value" for name in ("redundancy@10", "score_spread@10")]
+    assert result.notes == (EMPTY, 'routes of 400 queries: "docs" 200, "faq" 200', *lacking)
 
 
 def test_metrics_of_relevance_need_gold(project: Path) -> None:
@@ -317,3 +318,37 @@ def test_cutoffs_that_no_metric_takes_are_named(project: Path) -> None:
     result = evaluate(project, "ndcg@10", ks=[5])
     assert "ks is not used: every metric has a cutoff of its own, or takes none" in result.runs[0].notes
     assert not any("ks is not used" in note for note in evaluate(project, "ndcg", ks=[5]).runs[0].notes)
+
+
+def test_means_and_changes_of_totals_need_the_cost_of_every_query(project: Path) -> None:
+    lines = (project / "log.jsonl").read_text().splitlines()
+    (project / "old.jsonl").write_text("\n".join(lines) + "\n")
+    cheaper = [line.replace('"tokens": ', '"tokens": 1') if i % 3 else line for i, line in enumerate(lines[:-1])]
+    (project / "log.jsonl").write_text("\n".join(cheaper) + "\n")
+    runs = {name: str(project / f"{name}.jsonl") for name in ("old", "log")}
+    result = karat.evaluate(str(project / "gold.txt"), runs, metrics="cost.tokens.sum,cost.tokens")
+    gates = ["cost.tokens.sum no worse than baseline by 9000000", "cost.tokens <= 9000000", "cost.tokens >= 1"]
+    rows = karat.check(result, gates, baseline="old", candidate="log").rows
+    lack = "1 query has no value, so the value over all queries may be larger"
+    assert [(row.outcome, row.judged.why) for row in rows[:2]] == [("undecided", lack)] * 2
+    assert rows[2].outcome == "pass"
+
+
+def test_every_metric_says_how_many_queries_have_no_value(tmp_path: Path) -> None:
+    gold = {f"q{i:02}": {"d": 1} for i in range(20)}
+    run = {q: {"d" if i < 5 else "x": 1.0, "y": 0.5} for i, q in enumerate(gold)}
+    notes = karat.evaluate(gold, run, "accuracy@10,hit@1").runs[0].notes
+    assert "accuracy@10: 15 of 20 queries have no value" in notes
+    assert not any("hit@1" in note for note in notes)
+
+
+def test_queries_without_an_answer_that_have_one_are_named(tmp_path: Path) -> None:
+    gold = {f"q{i}": {"d": 1} for i in range(4)}
+    run = {q: {"d": 1.0} for q in gold}
+    queries = {"q0": {"no_answer": True}, "q1": {}, "q9": {}}
+    result = karat.evaluate(gold, run, "hit@1,empty_results", queries=queries)
+    assert (
+        "1 query is marked no_answer and has relevant docs in the gold, which do not count: correct one or the other"
+        in (result.runs[0].notes)
+    )
+    assert "1 query of queries is in neither the gold nor this run" in result.runs[0].notes

@@ -100,7 +100,6 @@ _TYPES: dict[Kind, Any] = {
     "paths": Annotated[list[Place], BeforeValidator(_as_list, json_schema_input_type=str | list[str])],
     "share": Annotated[float, Field(gt=0, lt=1)],
     "size": Annotated[str | int, AfterValidator(_size)],
-    "text": Annotated[str, Field(min_length=1)],
     "yes": bool,
 }
 """What a key of the file takes, by what its option holds."""
@@ -112,6 +111,8 @@ def _key(option: Option) -> tuple[Any, Any]:
         kind: Any = Literal[option.choices]
     elif option.kind == "count":
         kind = Annotated[int, Field(ge=option.least)]
+    elif option.kind == "text":
+        kind = Annotated[str, Field(min_length=option.least)]
     else:
         kind = _TYPES[option.kind]
     return kind | None, Field(option.default, description=option.help)

@@ -304,9 +304,10 @@ class _View:
         )
         if evidence.kind == "total" and parse(gate.metric).over_whole_run:
             return replace(evidence, absent=int(np.isnan(values).sum()))
-        if evidence.kind != "quantile":
-            return evidence
-        return replace(evidence, values=values, sample=own, absent=self._unanswered(gate, segment))
+        absent = self._unanswered(gate, segment)
+        if evidence.kind == "quantile":
+            return replace(evidence, values=values, sample=own, absent=absent)
+        return replace(evidence, absent=absent)
 
     def _change(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
         """The change from the baseline; how many queries would decide one of quantiles nobody can say from these."""
@@ -319,8 +320,17 @@ class _View:
             deviation=math.nan if quantile else unit_deviation(change.differences, change.units),
             scale=change.statistic.change,
         )
-        absent = self._unanswered(gate, segment) if quantile else 0
+        absent = (
+            self._lacking(gate, segment) if change.statistic.aggregate == "sum" else self._unanswered(gate, segment)
+        )
         return replace(evidence, same_lists=self._same_lists and follows_lists(parse(gate.metric)), absent=absent)
+
+    def _lacking(self, gate: Gate, segment: Segment | None) -> int:
+        """Queries that the baseline has a value for, and the run has not."""
+        assert self.base is not None
+        both = paired(self.base, self.run, [gate.metric])
+        rows = slice(None) if segment is None else rows_of(both.query_ids, self.run, [segment])[0]
+        return int((np.isnan(both.candidate[0]) & ~np.isnan(both.base[0]))[rows].sum())
 
     def _unanswered(self, gate: Gate, segment: Segment | None) -> int:
         """Queries of which the run returned nothing, and did not say how long that took."""

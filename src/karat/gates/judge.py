@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from karat.gates.kinds import Region, is_same
+from karat.metrics.grammar import parse
 from karat.records import dataclass
 from karat.results.figures import level_text
 from karat.results.no_spread import describe_equal_changes, describe_equal_values
@@ -148,7 +149,7 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
         if evidence.kind != "quantile" or evidence.method == "none":
             return Ruling("undecided", "no interval was computed")
     ruling = _by_interval(gate, evidence, power)
-    if ruling.outcome == "pass" and _may_be_slower(gate, evidence):
+    if ruling.outcome == "pass" and _may_be_larger(gate, evidence):
         return Ruling("undecided", f"{_describe_absent(evidence)}, so the value over all queries may be larger")
     return replace(ruling, unsteady=_is_unsteady(gate.region, evidence))
 
@@ -157,10 +158,12 @@ def _describe_absent(evidence: GateEvidence) -> str:
     return f"{'1 query has' if evidence.absent == 1 else f'{evidence.absent:,} queries have'} no value"
 
 
-def _may_be_slower(gate: Gate, evidence: GateEvidence) -> bool:
-    """Whether a quantile would be above a limit if the queries without an answer were the slowest."""
+def _may_be_larger(gate: Gate, evidence: GateEvidence) -> bool:
+    """Whether a value would be above a limit if the queries without an answer were the slowest, or the dearest."""
     if not evidence.absent or not math.isfinite(gate.region.high):
         return False
+    if evidence.statistic.aggregate != "quantile":
+        return parse(gate.metric).metric.bounds[1] is None
     within = 1.0 if gate.against is not None else share_up_to(evidence.values, gate.region.high)
     return within * evidence.n / (evidence.n + evidence.absent) < evidence.statistic.quantile
 

@@ -309,7 +309,5 @@ def _without_draws(
     if name == "studentized":
         return studentized(row, units, level, resamples, seed)
     defined = row[~np.isnan(row)]
-    if not np.isin(defined, (0.0, 1.0)).all():
-        raise UsageError(f"method {name!r} is for values of 0 and 1 alone, such as hit@k; use 'bca' or 't'")
     share = wilson if name == "wilson" else clopper_pearson
     return share(round(defined.sum()), len(defined), level)

@@ -101,6 +101,8 @@ def chosen_method(values: Floats, units: Units, method: str, bounds: tuple[float
     if method in ("wilson", "clopper-pearson"):
         if not units.plain:
             raise UsageError(f"method {method!r} knows no weights and no conversations; use 'auto' or 'bca'")
+        if not np.isin(defined, (0.0, 1.0)).all():
+            raise UsageError(f"method {method!r} is for values of 0 and 1 alone, such as hit@k; use 'bca' or 't'")
         return method
     first, (least, most) = defined[0], bounds
     if units.day is not None and math.isfinite(most - least) and units.take(there).alike:
