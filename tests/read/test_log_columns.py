@@ -93,7 +93,7 @@ def measure(gold: Any, path: Path, metrics: str = METRICS, **options: Any) -> An
     except karat.KaratError as error:
         return str(error)
     run = result.runs[0]
-    rows = [tuple("nan" if v != v else v for v in row.values()) for row in result.rows()]
+    rows = [tuple("nan" if v != v else v for v in row) for row in result.rows()]
     return rows, run.counts, run.facts, list(run.facts), run.notes, run.gold_level, run.name
 
 
@@ -144,7 +144,7 @@ FULL: dict[str, list[Any]] = {
     "two objects on a line": ['{"query_id": "q1", "topk": []} {"query_id": "q2",', '"topk": []}'],
     "an object on two lines": ['{"query_id": "q1",', '"topk": []}'],
     "blank lines": ['{"query_id": "q1", "topk": []}', "", "  ", '{"query_id": "q2", "topk": []}\r', ""],
-    "escapes": [line('q"1\\', ["d1#1", 'a"b', "c\\"], query='a \\ ": b', other={'x"': 1}), line("q2", ["ü\n"])],
+    "escapes": [line('q"1\\', ["d1#1", 'a"b', "c\\"], query='a \\ ": b', other={'x"': 1}), line("q2", ["x\ny"])],
     "facts in objects": [line("q1", ["d1#1"], chunker={"a": {"b": 1}}), line("q2", ["d2#1"], workers=3)],
     "a fact with a key twice": ['{"query_id": "q1", "topk": [], "chunker": {"a": 1, "a": 2}}'],
     "another key twice": ['{"query_id": "q1", "topk": [], "text": {"a": 1, "a": 2}}'],
