@@ -34,7 +34,10 @@ class Engine(OptionGroup):
 
     threads: int | None = option(None, "Threads; all cores by default.", metavar="N")
     memory: str | int | None = option(
-        None, "Memory for runs whose lines are out of order, such as 2GB.", kind="size", metavar="SIZE"
+        None,
+        "Memory for the rows of runs, such as 2GB; saved results and reports are held whole.",
+        kind="size",
+        metavar="SIZE",
     )
     batch: int | None = option(
         None, "Queries of a run to hold in memory at once.", key="engine.batch_size", metavar="N"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import weakref
 from dataclasses import field
 from itertools import chain
@@ -13,7 +12,6 @@ import numpy as np
 
 from karat.errors import InputError
 from karat.model.run import Rows
-from karat.model.run_log import TOTAL
 from karat.model.strings import Packed
 from karat.read.textfile import join_rows
 from karat.records import dataclass
@@ -54,6 +52,8 @@ class Spool:
     """Blocks that are written once and read many times: the first ones from memory, all of many from a file."""
 
     def __init__(self) -> None:
+        import tempfile
+
         self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 closed with its owner
         self._places: list[tuple[int, list[int | None]]] = []
         weakref.finalize(self, self._file.close)
@@ -68,6 +68,8 @@ class Spool:
             for column in columns:
                 self._file.write(column or b"")
         except OSError as error:
+            import tempfile
+
             raise InputError(
                 f"{tempfile.gettempdir()}: no room for what waits there of a run log ({error.strerror}); make room, or "
                 "name another folder in the environment variable TMPDIR"
@@ -157,6 +159,8 @@ class LogColumns:
 
     def amounts(self, kind: str) -> Mapping[str, Floats]:
         """Latency or cost by name, a number per query; `total` is the sum where a line names none."""
+        from karat.model.run_log import TOTAL  # loads more than runs without a log need
+
         columns = self.numbers.get(kind, {})
         if kind != "latency" or not columns:
             return columns

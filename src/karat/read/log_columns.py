@@ -369,9 +369,8 @@ class _Results(_Fields):
         rank = self.column("rank")
         without = rank.count(_UNSET)
         if not without:
-            while len(_RANKS) <= max(sizes, default=0):
-                _RANKS.append([*range(1, len(_RANKS) + 1)])
-            return rank == [*chain.from_iterable(map(_RANKS.__getitem__, sizes))]
+            _RANKS.extend(range(len(_RANKS) + 1, max(sizes, default=0) + 1))
+            return rank == [*chain.from_iterable(_RANKS[:size] for size in sizes)]
         score = self.column("score")
         if without < len(rank) or 0 < score.count(_UNSET) < len(score):
             return False
@@ -383,8 +382,8 @@ class _Results(_Fields):
         return bool((begins[1:-1] | (scores[1:] < scores[:-1])).all())
 
 
-_RANKS: list[list[int]] = []
-"""The ranks of lists of each length."""
+_RANKS: list[int] = []
+"""The ranks of the longest list."""
 
 
 class _Marks(NamedTuple):
