@@ -33,7 +33,7 @@ help:
 	@echo "make bench        speed and memory beside pytrec_eval, ir_measures and ranx (minutes)"
 	@echo "make bench-large  0.7, 7 and 70 million rows under a memory limit (longer)"
 	@echo "make bench-stats  coverage and error rates by simulation, and speed beside scipy (minutes)"
-	@echo "make bench-error-rates  how often gates decide wrongly on real values (needs ../shared/data; an hour)"
+	@echo "make bench-error-rates  how often gates decide wrongly on real values (needs ../shared/data; half an hour)"
 	@echo "make bench-sequential  the same over 60 looks at a growing gold, with sequential intervals (needs ../shared/data)"
 	@echo "make bench-check  what a check costs beside a bare evaluation"
 	@echo "make bench-verbs  CPU time of the verbs of CI up to 100,000 queries, and a check of the demo (minutes)"
@@ -188,7 +188,7 @@ bench-stats: $(VENV)/.bench
 	$(BIN)/python bench/stats.py
 
 bench-error-rates: $(VENV)/.bench
-	$(BIN)/python bench/error_rates.py
+	$(BIN)/python bench/error_rates.py --screen
 
 bench-sequential: $(VENV)/.bench
 	$(BIN)/python bench/sequential.py

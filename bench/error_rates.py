@@ -1,4 +1,4 @@
-"""How often gates ship or block wrongly, with the truth exactly at the gate: `make bench-error-rates`.
+"""How often gates ship or block wrongly, with the truth exactly at the gate: `make bench-error-rates` (`--screen`).
 
 Populations are per-query values of real systems: SciFact (BM25, dense, hybrid; train and test queries), TREC DL 2019
 (five systems) and the demo; and values that were made to be hard. Samples are drawn from them with replacement, so the
