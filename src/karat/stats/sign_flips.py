@@ -392,7 +392,8 @@ class Halves:
     @cached_property
     def room(self) -> Floats:
         """What the smaller half weighs, twice."""
-        return self.weight - np.abs(self.signed[-1])
+        room: Floats = self.weight - np.abs(self.signed[-1])
+        return room
 
     def beyond(self, column: int, reach: float, slack: float) -> NDArray[np.intp]:
         """The flips of which a half, or the other one, can have a mean so far from that of all units.

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 ASSETS = os.path.join(os.path.dirname(__file__), "assets")
 SCRIPTS = ("data.js", "charts.js", "overview.js", "queries.js", "query.js", "page.js")
 """Our own scripts, in the order in which they build on each other."""
+COMPILING = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+"""What decides how the template is compiled."""
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; script-src "
 )
@@ -43,10 +45,8 @@ def rendered(page: Page) -> str:
     # Scripts are allowed by their hash alone: nothing that slips into the page could run.
     hashes = " ".join(f"'sha256-{_hash(text)}'" for text in scripts)
     environment = Environment(
-        autoescape=True,
         undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        **COMPILING,
         finalize=lambda value: cut(value, LONGEST) if type(value) is str else value,
     )
     return _template(environment, _asset("page.html")).render(
@@ -68,13 +68,11 @@ def _template(environment: Environment, source: str) -> Template:
         code: CodeType = marshal.loads(Path(folder, "page").read_bytes())
         return code
 
-    key = ["template", version("jinja2"), MAGIC_NUMBER.hex(), _hash(source)]
-    code = Store().get(
-        key,
-        lambda: environment.compile(source, "page.html"),
-        lambda code, folder: Path(folder, "page").write_bytes(marshal.dumps(code)),
-        load,
-    )
+    def write(code: CodeType, folder: str) -> None:
+        Path(folder, "page").write_bytes(marshal.dumps(code))
+
+    key = ["template", version("jinja2"), MAGIC_NUMBER.hex(), COMPILING, _hash(source)]
+    code = Store().get(key, lambda: environment.compile(source, "page.html"), write, load)
     return Template.from_code(environment, code, environment.make_globals(None))
 
 
