@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 ASSETS = os.path.join(os.path.dirname(__file__), "assets")
 SCRIPTS = ("data.js", "charts.js", "overview.js", "queries.js", "query.js", "page.js")
 """Our own scripts, in the order in which they build on each other."""
-COMPILING = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-"""What decides how the template is compiled."""
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; script-src "
 )
@@ -45,8 +43,10 @@ def rendered(page: Page) -> str:
     # Scripts are allowed by their hash alone: nothing that slips into the page could run.
     hashes = " ".join(f"'sha256-{_hash(text)}'" for text in scripts)
     environment = Environment(
+        autoescape=True,
         undefined=StrictUndefined,
-        **COMPILING,
+        trim_blocks=True,
+        lstrip_blocks=True,
         finalize=lambda value: cut(value, LONGEST) if type(value) is str else value,
     )
     return _template(environment, _asset("page.html")).render(
@@ -71,7 +71,8 @@ def _template(environment: Environment, source: str) -> Template:
     def write(code: CodeType, folder: str) -> None:
         Path(folder, "page").write_bytes(marshal.dumps(code))
 
-    key = ["template", version("jinja2"), MAGIC_NUMBER.hex(), COMPILING, _hash(source)]
+    options = [environment.autoescape, environment.trim_blocks, environment.lstrip_blocks]
+    key = ["template", version("jinja2"), MAGIC_NUMBER.hex(), options, _hash(source)]
     code = Store().get(key, lambda: environment.compile(source, "page.html"), write, load)
     return Template.from_code(environment, code, environment.make_globals(None))
 
