@@ -50,12 +50,7 @@ AGREE = 1e-6
 READY = "import karat; karat.evaluate"
 CACHED = 1.25
 """A process that evaluates from the cache beside one that only starts."""
-IMPORTS = {
-    "python": "pass",
-    "numpy": "import numpy",
-    "karat": "import karat",
-    "karat, ready to evaluate": READY,
-}
+IMPORTS = {"python": "pass", "numpy": "import numpy", "karat": "import karat", "karat, ready to evaluate": READY}
 """What Karat puts off at its import it needs at the first use: both are told."""
 
 

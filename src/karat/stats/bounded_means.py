@@ -364,14 +364,18 @@ def _quantiles(
 def _score(top: Floats, bottom: Floats, at: Floats) -> Floats:
     """The chance that the mean of each column is not above this, as a normal score."""
     parts = top - at * bottom
-    scale = np.abs(parts).max(axis=0)
-    parts = parts / np.where(scale > 0, scale, 1.0)
+    work = np.abs(parts)
+    scale = work.max(axis=0)
+    parts /= np.where(scale > 0, scale, 1.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         low, high = 1 / parts.min(axis=0), 1 / parts.max(axis=0)
         tilt = np.zeros(parts.shape[1])
         for _ in range(STEPS):
-            shares = parts / (1 - tilt * parts)
-            slope, bend = shares.sum(axis=0), (shares**2).sum(axis=0)
+            np.multiply(parts, tilt, out=work)
+            np.subtract(1, work, out=work)
+            np.divide(parts, work, out=work)  # shares
+            slope = work.sum(axis=0)
+            bend = np.square(work, out=work).sum(axis=0)
             low, high = np.where(slope < 0, tilt, low), np.where(slope > 0, tilt, high)
             step = tilt - slope / bend
             new = np.where((step > low) & (step < high), step, (low + high) / 2)

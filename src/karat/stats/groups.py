@@ -252,7 +252,7 @@ def _bounded_ends(
     bounds: Sequence[tuple[float, float]],
     level: float,
 ) -> list[dict[int, tuple[float, float]]]:
-    """Gaffke's ends of the rows of bounded values in each group; for values of 0 and 1 they are Clopper and Pearson's."""
+    """Gaffke's ends of rows of bounded values, by group; for values of 0 and 1 they are Clopper and Pearson's."""
     tail = (1 - level) / 2
     shares = (tail, 1 - tail)
     rows_of, sought = [], []

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]
+    Counts = NDArray[np.float64] | NDArray[np.uint16]
 
 TEST = "quantile bootstrap"
 FAR = 3.5
@@ -138,6 +139,7 @@ def _drawn(
     ordered = [_Ordered.of(values, units, rows, q) for values in columns]
     out = tuple(np.empty(resamples) for _ in columns)
     few = len(units) <= KEPT
+    drawn: Counts
     step = AT_ONCE if few else CHUNK
     for start in range(0, resamples, step):
         if few:
@@ -175,13 +177,13 @@ class _Ordered:
         order = np.argsort(values, kind="stable")
         weight = units.weight[rows[order]]
         own, unit = np.unique(units.unit[rows[order]], return_inverse=True)
-        sums, whole = np.cumsum(weight), np.bincount(unit, weight)
+        sums, whole = np.cumsum(weight), np.bincount(unit, weight).astype(np.float64, copy=False)
         spread = FAR * np.sqrt(q * (1 - q) * (whole**2).sum())
         first, last = np.searchsorted(sums, (q * sums[-1] - spread, q * sums[-1] + spread)).tolist()
-        below = np.bincount(unit[:first], weight[:first], len(own))
+        below: Floats = np.bincount(unit[:first], weight[:first], len(own)).astype(np.float64, copy=False)
         return _Ordered(values[order], weight, own, unit, q, first, min(last + 1, len(unit)), below, whole)
 
-    def quantiles(self, drawn: NDArray[np.float64] | NDArray[np.uint16]) -> Floats:
+    def quantiles(self, drawn: Counts) -> Floats:
         """The quantile in each resample, by how often it draws each unit (units × resamples)."""
         counts = drawn if len(drawn) == len(self.units) else drawn[self.units]
         counts = counts.astype(np.float64, copy=False)

@@ -286,10 +286,14 @@ class SignedSums:
         near = CLOSE * np.sqrt(square)
         tilt = value / square if tilt is None else np.abs(tilt)
         low, high = np.zeros(len(value)), np.full(len(value), math.inf)
+        leant = np.empty_like(parts)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             for _ in range(SEARCH):
-                leant = np.tanh(parts * tilt)
-                off, bend = (parts * leant).sum(axis=0) - value, square - ((parts * leant) ** 2).sum(axis=0)
+                np.multiply(parts, tilt, out=leant)
+                np.tanh(leant, out=leant)
+                leant *= parts
+                off = leant.sum(axis=0) - value
+                bend = square - np.square(leant, out=leant).sum(axis=0)
                 settled = np.abs(off) <= near
                 if bool(settled.all()):
                     break
@@ -388,7 +392,8 @@ class Halves:
     @cached_property
     def room(self) -> Floats:
         """What the smaller half weighs, twice."""
-        return self.weight - np.abs(self.signed[-1])
+        room: Floats = self.weight - np.abs(self.signed[-1])
+        return room
 
     def beyond(self, column: int, reach: float, slack: float) -> NDArray[np.intp]:
         """The flips of which a half, or the other one, can have a mean so far from that of all units.

@@ -68,13 +68,12 @@ def _template(environment: Environment, source: str) -> Template:
         code: CodeType = marshal.loads(Path(folder, "page").read_bytes())
         return code
 
-    key = ["template", version("jinja2"), MAGIC_NUMBER.hex(), _hash(source)]
-    code = Store().get(
-        key,
-        lambda: environment.compile(source, "page.html"),
-        lambda code, folder: Path(folder, "page").write_bytes(marshal.dumps(code)),
-        load,
-    )
+    def write(code: CodeType, folder: str) -> None:
+        Path(folder, "page").write_bytes(marshal.dumps(code))
+
+    options = [environment.autoescape, environment.trim_blocks, environment.lstrip_blocks]
+    key = ["template", version("jinja2"), MAGIC_NUMBER.hex(), options, _hash(source)]
+    code = Store().get(key, lambda: environment.compile(source, "page.html"), write, load)
     return Template.from_code(environment, code, environment.make_globals(None))
 
 
