@@ -294,8 +294,8 @@ class _Counts:
         such rows. Rows with the same score as a judged one and a greater id are counted apart, as tied.
         """
         queries, judged = self._judged.queries, len(self._judged.gold)
-        zeros = (np.zeros(count, dtype=np.int64) for count in (judged + queries, judged, queries))
-        tally = Tally(*zeros, np.full(queries, np.inf), np.full(queries, -np.inf))
+        slots, tied, returned = (np.zeros(count, dtype=np.int64) for count in (judged + queries, judged, queries))
+        tally = Tally(slots, tied, returned, np.full(queries, np.inf), np.full(queries, -np.inf))
         with self._lock:
             self._tallies.append(tally)
         return tally
@@ -303,8 +303,9 @@ class _Counts:
     def close(self) -> None:
         """Add up what the threads counted."""
         for tally in self._tallies[1:]:
-            for mine, more in zip((self._slots, self._tied, self.returned), tally, strict=False):
-                mine += more
+            self._slots += tally.slots
+            self._tied += tally.tied
+            self.returned += tally.returned
             np.minimum(self._lowest, tally.lowest, out=self._lowest)
             np.maximum(self._highest, tally.highest, out=self._highest)
         del self._tallies[1:]
