@@ -112,7 +112,7 @@ test-kernel: $(VENV)/.test
 	CC=gcc KARAT_KERNEL=compiled $(BIN)/python hatch_build.py build/kernel --sanitize
 	$(SANITIZED) $(BIN)/python -m pytest -n 0 -p no:cacheprovider tests/align/test_kernel.py
 	$(SANITIZED) $(BIN)/python -m pytest -n 0 -p no:cacheprovider tests/align/test_align.py tests/fuzz -k "not numpy"
-	$(SANITIZED) $(BIN)/python tests/fuzz/blocks.py --cases $(BLOCKS)
+	$(SANITIZED) $(BIN)/python tests/fuzz/blocks.py --cases $(BLOCKS) --every 8
 
 FUZZ_CASES ?= 50000
 FUZZ_SEED ?= 1

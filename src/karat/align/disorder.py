@@ -11,12 +11,14 @@ from __future__ import annotations
 import threading
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from karat.align.columns import align_block, greater_words, group_rows, join_blocks, refine_scores
+from karat.align.compiled import Tally, count_rows, disorder_kernel, pick_keys
 from karat.align.hits import Hits, RepeatedDocs
 from karat.align.stream import fill_parents, in_order
 from karat.errors import MAX_PROBLEMS
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karat.align.compiled import TextKernel
     from karat.align.gold import GoldIndex
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
@@ -59,6 +62,13 @@ class _Seen(NamedTuple):
     without_gold: tuple[bytes, ...]
 
 
+class _Found(NamedTuple):
+    """What the kernel knows of rows beside what they hold: their keys, and the judgment of each, or −1."""
+
+    keys: Words
+    gold: Indices
+
+
 class _Aside(NamedTuple):
     """Rows whose key occurs again."""
 
@@ -84,22 +94,25 @@ def align_disorder(
 ) -> Hits:
     """Align a file whose rows may stand in any order; `separators` is as in `align_stream`."""
     source = _Source(gold, file, policy, at_doc, threads, keep_items, parents)
+    if not (at_doc or keep_items or policy.selects):
+        source.kernel = disorder_kernel(qrels, file, policy, gold.salt)
     if separator and not separators:
         source.watch = lambda block: None if separators or not block.holds(separator) else separators.append(True)
     if policy.selects or keep_items:
         return _align_shares(qrels, source, memory)
-    parts = source.read(lambda number, rows, query: _look(source, number, rows, query))
+    parts = source.read(partial(_look, source))
     judged = _Judged(qrels, parts)
     again = _repeated_keys([part.keys for part in parts])
     without = tuple(name for part in parts for name in part.without_gold)
     del parts
+    source.keys = len(again) > 0
     counts = _Counts(judged, policy)
 
-    def count(number: int, rows: Rows, query: Indices) -> _Aside | None:
+    def count(number: int, rows: Rows, query: Indices, found: _Found | None) -> _Aside | None:
         aside = None
-        numbers = np.arange(len(rows)) + (number << 32)
         if len(again):
-            keys = gold.keys(rows.doc.words(), query)
+            numbers = np.arange(len(rows)) + (number << 32)
+            keys = gold.keys(rows.doc.words(), query) if found is None else found.keys
             twice = again[np.minimum(np.searchsorted(again, keys), len(again) - 1)] == keys
             if twice.any():
                 some, others = np.flatnonzero(twice), np.flatnonzero(~twice)
@@ -111,6 +124,7 @@ def align_disorder(
 
     aside = [part for part in source.read(count) if part is not None]
     dropped = _resolve(qrels, aside, counts, policy) if aside else np.zeros(0, dtype=np.int64)
+    counts.close()
     returned = counts.returned
     rank = counts.ranks()
     keep = ~np.isin(judged.place, dropped)
@@ -149,13 +163,27 @@ class _Source:
         """The queries in each block that the gold lacks."""
         self.watch: Callable[[Any], None] = lambda block: None
         """Sees every block."""
+        self.kernel: TextKernel | None = None
+        self.keys = True
+        """Whether keys and judgments of rows are asked for."""
+        self._spare: list[bytearray] = []
 
-    def read(self, work: Callable[[int, Rows, Indices], Any]) -> list[Any]:
-        """The work on each block: its number, its rows of judged queries, and the query of each."""
+    def read(self, work: Callable[[int, Rows, Indices, _Found | None], Any]) -> list[Any]:
+        """The work on each block: its number, its rows of judged queries, the query of each, and what else is known.
+
+        Nothing of the text may be kept: the next blocks are read into its buffers.
+        """
 
         def step(block: tuple[int, Any]) -> Any:
             number, content = block
             self.watch(content)
+            numbered = self.kernel.number(content, keys=self.keys) if self.kernel is not None else None
+            if numbered is not None:
+                if numbered.without_gold:
+                    self.without_gold[number] = numbered.without_gold
+                done = work(number, numbered.rows, numbered.query, _Found(numbered.keys, numbered.gold))
+                self._spare.extend(content.buffers)
+                return done
             rows = self._file.rows(content)
             query = self.gold.number_queries(rows.query)
             if (query < 0).any():
@@ -163,13 +191,16 @@ class _Source:
                 self.without_gold[number] = tuple(dict.fromkeys(names.bytes()))
                 rows, query = rows.take(np.flatnonzero(query >= 0)), query[query >= 0]
             rows = fill_parents(rows, self.policy, self._parents, needed=self.at_doc or self.keep_items > 0)
-            return work(number, rows, query)
+            return work(number, rows, query, None)
 
-        with closing(self._file.blocks()) as blocks:
+        with closing(self._file.blocks(spare=self._spare)) as blocks:
             return in_order(step, enumerate(blocks), self._threads)
 
-    def find(self, rows: Rows, query: Indices) -> tuple[Words, Indices, Indices]:
+    def find(self, rows: Rows, query: Indices, found: _Found | None) -> tuple[Words, Indices, Indices]:
         """The key of each row, the judged rows, and the judgment of each."""
+        if found is not None:
+            hits = np.flatnonzero(found.gold >= 0)
+            return found.keys, hits, found.gold[hits]
         words = rows.doc.words()
         keys = self.gold.keys(words, query)
         if not self.at_doc or rows.parent is None:
@@ -178,8 +209,8 @@ class _Source:
         return keys, *self.gold.find(self.gold.keys(whole, query), whole, query)
 
 
-def _look(source: _Source, number: int, rows: Rows, query: Indices) -> _Seen:
-    keys, hits, which = source.find(rows, query)
+def _look(source: _Source, number: int, rows: Rows, query: Indices, found: _Found | None) -> _Seen:
+    keys, hits, which = source.find(rows, query, found)
     scores = source.policy.comparable(_exact(rows, hits))
     doc = _compact(rows.doc.take(hits))
     without = source.without_gold.get(number, ())
@@ -205,6 +236,8 @@ def _compact(column: Strings) -> Strings:
 
 def _repeated_keys(parts: Sequence[Words]) -> Words:
     """The keys that occur more than once, in ascending order."""
+    picked = pick_keys(parts)
+    parts = parts if picked is None else [picked]
     total = sum(map(len, parts))
     bits = max(0, (total // KEYS_AT_ONCE).bit_length())
     again = []
@@ -250,12 +283,32 @@ class _Counts:
     def __init__(self, judged: _Judged, policy: Policy) -> None:
         self._judged, self._policy = judged, policy
         self._lock = threading.Lock()
-        self.returned = np.zeros(judged.queries, dtype=np.int64)
-        self._lowest = np.full(judged.queries, np.inf)
-        self._highest = np.full(judged.queries, -np.inf)
-        self._slots = np.zeros(len(judged.gold) + judged.queries, dtype=np.int64)
-        """Rows by how many judged rows of their query have a lower score; a query has one slot more than such rows."""
-        self._tied = np.zeros(len(judged.gold), dtype=np.int64)
+        self._own = threading.local()
+        self._tallies: list[Tally] = []
+        self._slots, self._tied, self.returned, self._lowest, self._highest = self._tally()
+
+    def _tally(self) -> Tally:
+        """Counts of nothing yet.
+
+        The slots are rows by how many judged rows of their query have a lower score; a query has one slot more than
+        such rows. Rows with the same score as a judged one and a greater id are counted apart, as tied.
+        """
+        queries, judged = self._judged.queries, len(self._judged.gold)
+        slots, tied, returned = (np.zeros(count, dtype=np.int64) for count in (judged + queries, judged, queries))
+        tally = Tally(slots, tied, returned, np.full(queries, np.inf), np.full(queries, -np.inf))
+        with self._lock:
+            self._tallies.append(tally)
+        return tally
+
+    def close(self) -> None:
+        """Add up what the threads counted."""
+        for tally in self._tallies[1:]:
+            self._slots += tally.slots
+            self._tied += tally.tied
+            self.returned += tally.returned
+            np.minimum(self._lowest, tally.lowest, out=self._lowest)
+            np.maximum(self._highest, tally.highest, out=self._highest)
+        del self._tallies[1:]
 
     def add(self, rows: Rows, query: Indices) -> None:
         """Count rows that occur once."""
@@ -265,6 +318,11 @@ class _Counts:
     def add_scores(self, query: Indices, scores: Scores, doc: Strings) -> None:
         """Count docs by their scores."""
         judged = self._judged
+        own = getattr(self._own, "tally", None)
+        if own is None:
+            own = self._own.tally = self._tally()
+        if count_rows((judged.offsets, judged.score, judged.doc), own, query, scores, doc):
+            return
         above = judged.bisect(query, scores, right=False)
         tied = []
         rows = np.flatnonzero(above < judged.offsets[query + 1])
@@ -352,7 +410,8 @@ def _resolve(qrels: Qrels, aside: Sequence[_Aside], counts: _Counts, policy: Pol
 def _align_shares(qrels: Qrels, source: _Source, memory: int | None) -> Hits:
     """Bring together the rows of some queries at a time, and align them as whole lists."""
     sizes = sum(
-        source.read(lambda _, rows, query: np.bincount(query, minlength=len(qrels))), np.zeros(len(qrels), np.int64)
+        source.read(lambda _, rows, query, found: np.bincount(query, minlength=len(qrels))),
+        np.zeros(len(qrels), np.int64),
     )
     names = dict.fromkeys(name for number in sorted(source.without_gold) for name in source.without_gold[number])
     at_once = max(1, min(ROWS_AT_ONCE, memory // 2 // BYTES_PER_ROW) if memory else ROWS_AT_ONCE)
@@ -360,7 +419,7 @@ def _align_shares(qrels: Qrels, source: _Source, memory: int | None) -> Hits:
     parts = []
     for share in np.unique(share_of[sizes > 0]).tolist():
 
-        def pick(_: int, rows: Rows, query: Indices, share: int = share) -> Rows:
+        def pick(_: int, rows: Rows, query: Indices, found: _Found | None, share: int = share) -> Rows:
             rows = rows.take(np.flatnonzero(share_of[query] == share))
             texts = (rows.query, rows.doc, rows.score_text, rows.parent)
             query_id, doc, score_text, parent = (None if column is None else _compact(column) for column in texts)

@@ -39,7 +39,7 @@ class GoldIndex:
         self.grades = qrels.grades
         self._words = (Strings.of(qrels.docs) if docs is None else docs).words()
         for salt in _SALTS:
-            self._salt = np.uint64(salt)
+            self.salt = np.uint64(salt)
             keys = self.keys(self._words, self._query)
             self._order = np.argsort(keys)
             self._sorted = keys[self._order]
@@ -77,7 +77,7 @@ class GoldIndex:
 
     def keys(self, words: list[Words], query: Indices) -> Words:
         """The key of each (doc, query) pair."""
-        return hashed(words, (query + 1).view(np.uint64) * self._salt)
+        return hashed(words, (query + 1).view(np.uint64) * self.salt)
 
     def find(self, keys: Words, words: list[Words], query: Indices) -> tuple[Indices, Indices]:
         """The rows that are judged, and the judgment of each."""

@@ -114,21 +114,18 @@ class Aligned:
 def into_rankings(qrels: Qrels, hits: Hits, policy: Policy, no_answer: Sequence[str] = ()) -> Aligned:
     """Apply the policies on queries, and sort the hits by query and rank."""
     relevant = np.bincount(qrels.query_of[is_relevant(qrels.grades)], minlength=len(qrels))
-    unanswerable = np.zeros(len(qrels), dtype=bool)
-    for q in no_answer:
-        if q in qrels.query_index:
-            unanswerable[qrels.query_index[q]] = True
-    absent, empty = (hits.returned < 0) & ~unanswerable, (relevant == 0) & ~unanswerable
-    keep = ~unanswerable
+    keep = np.ones(len(qrels), dtype=bool)
+    keep[[qrels.query_index[q] for q in no_answer if q in qrels.query_index]] = False
+    absent, empty = (hits.returned < 0) & keep, (relevant == 0) & keep
     if policy.missing == "skip":
         keep &= ~absent
     if policy.empty_gold == "skip":
         keep &= ~empty
     counts = {
-        "queries": int(keep.sum()),
-        "missing": int(absent.sum()),
+        "queries": int(np.count_nonzero(keep)),
+        "missing": int(np.count_nonzero(absent)),
         "without_gold": len(set(hits.without_gold).difference(no_answer)),
-        "empty_gold": int(empty.sum()),
+        "empty_gold": int(np.count_nonzero(empty)),
         "no_answer": len(set(no_answer)),
         "duplicates": hits.duplicates,
         "depth": max(hits.extent.depth, 0),
@@ -139,7 +136,7 @@ def into_rankings(qrels: Qrels, hits: Hits, policy: Policy, no_answer: Sequence[
     if len(later[0]):
         earn = policy.chunk_credit == "all"
         rankings = replace(rankings, repeats=_rankings(qrels, keep, *later, returned), repeats_earn=earn)
-    counts["unjudged_at_10"] = int(_count_unjudged(qrels, keep, hits, returned, upto=10))
+    counts["unjudged_at_10"] = _count_unjudged(qrels, keep, hits, returned, upto=10)
     return Aligned(rankings, counts, qrels, np.flatnonzero(keep), hits)
 
 
@@ -155,7 +152,7 @@ def _rankings(
     qrels: Qrels, keep: NDArray[np.bool_], gold: NDArray[np.int64], rank: NDArray[np.int64], returned: NDArray[np.int64]
 ) -> Rankings:
     query = qrels.query_of[gold]
-    if keep.all():  # as nearly always: nothing is renumbered
+    if np.count_nonzero(keep) == len(keep):  # as nearly always: nothing is renumbered
         rows = ordered_by(query, rank)
         return Rankings(
             query_ids=qrels.query_ids,
@@ -186,5 +183,6 @@ def _count_unjudged(qrels: Qrels, keep: NDArray[np.bool_], hits: Hits, returned:
     deep = np.minimum(returned, upto)[keep].sum()
     count = 0
     for g, r in ((hits.gold, hits.rank), (hits.later_gold, hits.later_rank)):
-        count += int(((r <= upto) & is_judged(qrels.grades[g]) & keep[qrels.query_of[g]]).sum())
+        top = g[r <= upto]
+        count += int(np.count_nonzero(is_judged(qrels.grades[top]) & keep[qrels.query_of[top]]))
     return int(deep) - count

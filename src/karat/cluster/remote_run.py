@@ -30,6 +30,7 @@ from karat.cluster.worker import (
     read_partitions,
 )
 from karat.errors import InputError
+from karat.model.run import RemoteRows
 from karat.records import dataclass
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ BROUGHT = 20_000_000
 
 
 @dataclass(eq=False)
-class RemoteRun:
+class RemoteRun(RemoteRows):
     """Rows on a cluster."""
 
     session: Any

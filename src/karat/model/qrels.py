@@ -65,7 +65,7 @@ class Qrels:
     def by_grade(self) -> NDArray[np.int64]:
         """The judgments in the order of query and descending grade: each query's ideal order."""
         low, high = self.grades.min(initial=0.0), self.grades.max(initial=0.0)
-        if high - low < 1 << 15 and (self.grades == np.floor(self.grades)).all():
+        if high - low < 1 << 15 and not np.count_nonzero(self.grades != np.floor(self.grades)):
             return ordered_by(self.query_of, (high - self.grades).astype(np.int64))
         return np.lexsort((-self.grades, self.query_of))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from karat.records import dataclass
 
@@ -102,32 +103,36 @@ class StreamedFile(Protocol):
         """All rows at once."""
 
 
-@runtime_checkable
-class RemoteRows(Protocol):
+class RemoteRows(ABC):
     """Rows that lie on a cluster, which aligns them there."""
 
+    plans: Sequence[str]
+    """How they were aligned, in words."""
+
     @property
+    @abstractmethod
     def has_parent(self) -> bool:
         """Whether rows name the docs that their chunks belong to."""
 
+    @abstractmethod
     def align(self, qrels: Qrels, policy: Policy, *, at_doc: bool, keep_items: int, parents: Mapping[str, str]) -> Any:
         """What the aligner finds in these rows (`Hits`)."""
 
+    @abstractmethod
     def holds(self, mark: str) -> bool:
         """Whether some id has this mark in it; known once the rows were aligned."""
 
+    @abstractmethod
     def first_rows(self) -> Rows:
         """A few rows."""
 
+    @abstractmethod
     def bring(self) -> Rows:
         """All rows, for what only one machine can do."""
 
+    @abstractmethod
     def only(self, query_ids: Sequence[str]) -> RemoteRows:
         """The rows of these queries alone."""
-
-    @property
-    def plans(self) -> Sequence[str]:
-        """How they were aligned, in words."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     Indices = NDArray[np.int64]
     Words = NDArray[np.uint64]
+    Encoded = Sequence[bytes]
 
 U64 = np.uint64
 
@@ -131,10 +132,10 @@ class Strings:
     @staticmethod
     def of(values: Iterable[str]) -> Strings:
         """The column that holds these texts."""
-        return Strings.of_bytes([v.encode() for v in values])
+        return Strings.of_encoded([v.encode() for v in values])
 
     @staticmethod
-    def of_bytes(encoded: Sequence[bytes]) -> Strings:
+    def of_encoded(encoded: Encoded) -> Strings:
         """The column that holds these byte strings."""
         ends = np.cumsum([len(v) for v in encoded], dtype=np.int64) if encoded else np.zeros(0, np.int64)
         lengths = np.diff(ends, prepend=0)

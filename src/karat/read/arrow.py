@@ -36,11 +36,11 @@ class TextColumn:
         self.column = column
         self._places = _places(column)
         size = int(self._places[len(column)])
-        self._data = memoryview(_at(column.buffers[2] if size else 0, np.uint8, size))
+        self._data = _at(column.buffers[2] if size else 0, np.uint8, size)
 
     def text(self, start: int, end: int) -> bytes:
         """The texts of these rows, one after the other."""
-        return bytes(self._data[self._places[start] : self._places[end]])
+        return self._data[self._places[start] : self._places[end]].tobytes()
 
     def strings(self, start: int, end: int) -> Strings:
         """The texts of these rows; null becomes empty."""
@@ -49,7 +49,7 @@ class TextColumn:
         ends = places[1:] if there is None else np.where(there, places[1:], places[:-1])
         low, high = (int(places[0]), int(places[-1])) if len(places) else (0, 0)
         buffer: NDArray[np.uint8] = np.zeros(high - low + 2 * PAD, dtype=np.uint8)
-        buffer[PAD : PAD + high - low] = np.frombuffer(self._data, dtype=np.uint8)[low:high]
+        buffer[PAD : PAD + high - low] = self._data[low:high]
         return Strings(buffer, places[:-1] - low + PAD, ends - low + PAD)
 
 
@@ -69,7 +69,7 @@ class ViewColumn:
 
     def strings(self, start: int, end: int) -> Strings:
         """The texts of these rows; null becomes empty."""
-        return Strings.of_bytes(self._texts(start, end))
+        return Strings.of_encoded(self._texts(start, end))
 
     def _texts(self, start: int, end: int) -> list[bytes]:
         first = self.column.offset
@@ -143,7 +143,7 @@ class ArrowBlock:
 
 
 def column_types(frame: object) -> list[tuple[str, str]]:
-    """The name and the Arrow type of each column of something that speaks Arrow, a type as Arrow's C interface has it."""
+    """The name and the type of each column of something that speaks Arrow; types as Arrow's C interface names them."""
     import nanoarrow
 
     with nanoarrow.c_array_stream(frame) as stream:
@@ -196,10 +196,10 @@ def _last_start(piece: _Slice) -> int:
     return high
 
 
-def _at(address: int, kind: type[np.generic] | str, count: int) -> NDArray[Any]:
+def _at(address: int, kind: Any, count: int) -> NDArray[Any]:
     """Numbers that stand at an address; whoever asks keeps them there."""
     size = np.dtype(kind).itemsize * count
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address) if size else b"", dtype=kind)
+    return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)) if size else b"", dtype=kind)
 
 
 def _places(column: Any) -> NDArray[np.int32 | np.int64]:

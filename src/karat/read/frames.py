@@ -62,7 +62,7 @@ def frame_rows(frame: object, role: Role, name: str) -> ColumnStream:
 
 
 def _speaks_arrow(frame: Any) -> bool:
-    """Whether a frame has its columns, and nothing else, in Arrow's shape; one of pandas has, if its texts are Arrow's."""
+    """Whether a frame has its columns, and nothing else, in Arrow's shape; of pandas, one whose texts are Arrow's."""
     if not is_pandas(frame):
         return True
     if type(frame.index).__name__ != "RangeIndex" or not hasattr(frame, "__arrow_c_stream__"):

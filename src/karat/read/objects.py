@@ -147,6 +147,8 @@ def run_from_mapping(
     source = source or name
     if not data:
         raise InputError(f"{source}: is empty, expected results as {{query: {{doc: score}}}} or {{query: [docs]}}")
+    if (lists := _compiled_lists(data, source)) is not None:
+        return Run(name, lists)
     values = list(data.values())
     if set(map(type, values)) == {dict} and "ids" not in values[0]:
         return Run(name, _scored_lists(data, source))
@@ -165,11 +167,17 @@ def run_from_mapping(
     return Run(name, OrderedLists(_ordered_lists(data, source)))
 
 
+def _compiled_lists(data: Mapping[Any, Any], name: str) -> ScoredLists | None:
+    """The data itself, if there is a kernel for dicts and it finds nothing but plain dicts of ids and scores."""
+    first = next(iter(data.values()))
+    if kernel.dicts is None or type(first) is not dict or "ids" in first:
+        return None
+    marked = kernel.dicts.check_ids(data, SEPARATOR, DOCS_TO_CHECK)
+    return None if marked is None else ScoredLists(data, name, "" if marked else SEPARATOR)
+
+
 def _scored_lists(data: Mapping[Any, Any], name: str) -> ScoredLists:
     """The data itself if nothing seems wrong with it, else a checked copy."""
-    marked = kernel.dicts.check_ids(data, SEPARATOR, DOCS_TO_CHECK) if kernel.dicts is not None else None
-    if marked is not None:
-        return ScoredLists(data, name, "" if marked else SEPARATOR)
     try:
         unmarked = _check_some_ids(data) if set(map(type, data)) <= {str} and all(data) else None
     except (TypeError, OverflowError):

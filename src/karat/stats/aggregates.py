@@ -98,16 +98,16 @@ class Statistic:
     def figure(self, values: Floats, weights: Floats | None = None) -> float:
         """The one number for all queries; undefined values are left out."""
         there = ~np.isnan(values)
-        all_there = bool(there.all())
-        if not len(values) or not (all_there or there.any()):
+        count = np.count_nonzero(there)
+        if count == 0:
             return math.nan
         if self.aggregate == "quantile":
             return quantile_of(values, self.quantile, weights)
-        scores = self.scores(values if all_there else values[there])
+        scores = self.scores(values if count == len(values) else values[there])
         if self.aggregate == "sum":
             return float(scores.sum())
         if weights is None:
-            return self.to_figure(float(scores.mean()), len(scores))
+            return self.to_figure(float(np.add.reduce(scores) / len(scores)), len(scores))
         own = weights[there]
         total = own.sum()
         return self.to_figure(float((scores * own).sum() / total), len(scores)) if total > 0 else math.nan

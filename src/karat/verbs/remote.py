@@ -17,13 +17,19 @@ if TYPE_CHECKING:
 
 def session_of(engine: Any, qrels: Any, run: Any) -> Any:
     """The Spark session of an engine, or that of the frames; None where all is done on this machine."""
-    frames = [qrels, run, *(run.values() if isinstance(run, Mapping) else ())]
+    frames = [qrels, run, *(run.values() if isinstance(run, Mapping) and not _is_one_run(run) else ())]
     engine = engine or next((frame.sparkSession for frame in frames if is_spark_frame(frame)), None)
     if engine is None:
         return None
     from karat.cluster.session import open_session
 
     return open_session(engine)
+
+
+def _is_one_run(run: Mapping[Any, Any]) -> bool:
+    """Whether this is surely {query: {doc: score}}, as its first list says."""
+    lists = next(iter(run.values()), None)
+    return type(lists) is dict and type(next(iter(lists.values()), None)) in (float, int)
 
 
 def fetch_tables(session: Any, settings: Settings, qrels: Any) -> tuple[Settings, Any]:

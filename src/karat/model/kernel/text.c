@@ -28,7 +28,7 @@ read. Memory beyond that is never touched. */
 #define NEVER __attribute__((noinline))
 
 enum { DONE = 0, HAND_BACK = 1 };
-enum { PAD = 32, WINDOW = 64, MOST_COLUMNS = 64, FIRST_SLOTS = 4096, MOST_COUNTS = 64, MOST_PROBES = 16 };
+enum { PAD = 32, WINDOW = 64, MOST_COLUMNS = 64, FIRST_SLOTS = 4096, MOST_COUNTS = 64, MOST_PROBES = 16, LONGEST_KEY = 128 };
 
 typedef struct { /* the columns of a row, counted from 0 */
     int64_t width, query, doc, value;
@@ -48,6 +48,9 @@ typedef struct {
     const int64_t *offsets; /* the docs of query q are offsets[q] to offsets[q + 1] */
     int32_t *slots;         /* a query's number + 1 at its hash, or the next free place; 0 is free */
     int64_t slot_mask;
+    int32_t *pairs; /* the same for judged docs, by query and doc; NULL where rows come by query */
+    int64_t pair_mask;
+    uint64_t salt; /* of the keys of rows */
 } Gold;
 
 typedef struct { /* what the block holds; each array has room for as many entries as the block can have rows */
@@ -57,6 +60,14 @@ typedef struct { /* what the block holds; each array has room for as many entrie
     int64_t queries, hits, without, ascending, level;
     int64_t high; /* whether a byte is above 127: the caller checks that the block is UTF-8 */
 } Result;
+
+typedef struct { /* the rows of a block in any order, of queries of the gold; room as in a result */
+    int64_t *query, *start, *end, *gold; /* the number of the query, where the doc's id lies, its judgment or -1 */
+    int64_t *without_start, *without_end; /* ids of queries that the gold lacks, of each row */
+    uint64_t *key; /* NULL where neither keys nor judgments are asked for */
+    double *score;
+    int64_t count, without;
+} Columns;
 
 typedef struct { /* the rows of one query */
     uint64_t *hash;
@@ -385,13 +396,45 @@ static int64_t find_query(const Gold *gold, const uint8_t *id, uint64_t length) 
     for (uint64_t at = hash & (uint64_t)gold->slot_mask; gold->slots[at]; at = (at + 1) & (uint64_t)gold->slot_mask) {
         int64_t q = gold->slots[at] - 1, start = gold->queries.start[q];
         if (gold->queries.hash[q] == hash && (uint64_t)(gold->queries.end[q] - start) == length &&
-            memcmp(gold->queries.text + start, id, length) == 0)
+            same(gold->queries.text + start, id, length))
             return q;
     }
     return -1;
 }
 
-/* Fill in the hashes and the slots, of which there are more than queries and which are 0. */
+static ALWAYS uint64_t pair_hash(uint64_t doc, int64_t query) {
+    return mixed(doc, (uint64_t)query);
+}
+
+/* The judgment of a doc; -1 if there is none. */
+static ALWAYS int64_t find_pair(const Gold *gold, int64_t query, const uint8_t *doc, uint64_t length) {
+    uint64_t hash = hash_of(doc, length), mask = (uint64_t)gold->pair_mask;
+    for (uint64_t at = pair_hash(hash, query) & mask; gold->pairs[at]; at = (at + 1) & mask) {
+        int64_t g = gold->pairs[at] - 1, start = gold->docs.start[g];
+        if (gold->docs.hash[g] == hash && g >= gold->offsets[query] && g < gold->offsets[query + 1] &&
+            (uint64_t)(gold->docs.end[g] - start) == length && same(gold->docs.text + start, doc, length))
+            return g;
+    }
+    return -1;
+}
+
+/* The key of a row, as numpy computes it from words of eight bytes; for docs of at most LONGEST_KEY bytes. */
+static ALWAYS uint64_t key_of(const uint8_t *doc, uint64_t length, uint64_t salt) {
+    static const uint64_t mix[] = {UINT64_C(0x9E3779B97F4A7C15), UINT64_C(0xBF58476D1CE4E5B9),
+                                   UINT64_C(0x94D049BB133111EB)};
+    uint64_t key = 0, word;
+    for (uint64_t i = 0, rest = length; rest > 0; i++, rest -= rest < 8 ? rest : 8) {
+        word = load(doc + 8 * i) & (rest < 8 ? (UINT64_C(1) << 8 * rest) - 1 : ~UINT64_C(0));
+        if (i == 0)
+            key = (word * mix[0]) ^ (salt * mix[1]);
+        else
+            key += (word ^ word >> 31) * (mix[i % 2 + 1] + 2 * i);
+    }
+    key = (key ^ key >> 32) * mix[1];
+    return (key ^ key >> 29) * mix[2];
+}
+
+/* Fill in the hashes and the slots, of which there are more than queries and which are 0; pairs likewise. */
 EXPORT void index_gold(Gold *gold) {
     for (int64_t i = 0; i < gold->docs.count; i++)
         gold->docs.hash[i] =
@@ -404,6 +447,12 @@ EXPORT void index_gold(Gold *gold) {
             at = (at + 1) & (uint64_t)gold->slot_mask;
         gold->slots[at] = (int32_t)(q + 1);
         gold->queries.hash[q] = hash;
+        for (int64_t g = gold->offsets[q]; gold->pairs != NULL && g < gold->offsets[q + 1]; g++) {
+            uint64_t place = pair_hash(gold->docs.hash[g], q) & (uint64_t)gold->pair_mask;
+            while (gold->pairs[place])
+                place = (place + 1) & (uint64_t)gold->pair_mask;
+            gold->pairs[place] = (int32_t)(g + 1);
+        }
     }
 }
 
@@ -491,6 +540,7 @@ typedef struct {
     const Layout *layout;
     const Gold *gold;
     Result *result;
+    Columns *columns; /* instead of a result, where rows come in any order */
     Rows rows;
     Table table;
     Hit *hit;
@@ -598,9 +648,36 @@ static ALWAYS int add_row(Block *block, const uint8_t *doc, uint64_t length, dou
     return (uint64_t)(i + 1) * 4 > mask ? widen(table, rows) : DONE;
 }
 
+/* Add a row to the columns. */
+static ALWAYS int add_column(Block *block, const uint8_t *id, uint64_t length, const uint8_t *doc, uint64_t doc_length,
+                             double score) {
+    Columns *to = block->columns;
+    if (length != block->query.length || !same(id, block->query.id, length)) {
+        if (*id == '#' || length > (uint64_t)block->layout->longest_id)
+            return HAND_BACK;
+        block->query = (Query){find_query(block->gold, id, length), id, length, 0, 0, 0, 1};
+    }
+    int64_t query = block->query.number, i = to->count, start = doc - block->text;
+    if (query < 0) {
+        to->without_start[to->without] = id - block->text;
+        to->without_end[to->without++] = id - block->text + (int64_t)length;
+        return DONE;
+    }
+    to->query[i] = query;
+    to->start[i] = start;
+    to->end[i] = start + (int64_t)doc_length;
+    to->score[i] = score;
+    to->count = i + 1;
+    if (to->key == NULL)
+        return DONE;
+    to->gold[i] = find_pair(block->gold, query, doc, doc_length);
+    to->key[i] = key_of(doc, doc_length, (uint64_t)(query + 1) * block->gold->salt);
+    return doc_length > LONGEST_KEY ? HAND_BACK : DONE;
+}
+
 /* Take a line that was cut. */
 static ALWAYS int take(Block *block, const uint8_t *line, const Fields fields, const int64_t query_column,
-                       const int64_t doc_column, const int64_t value_column) {
+                       const int64_t doc_column, const int64_t value_column, const int any_order) {
     const uint8_t *id = line + fields.start[query_column], *doc = line + fields.start[doc_column];
     uint64_t length = fields.end[query_column] - fields.start[query_column];
     uint64_t doc_length = fields.end[doc_column] - fields.start[doc_column];
@@ -608,6 +685,8 @@ static ALWAYS int take(Block *block, const uint8_t *line, const Fields fields, c
     if (parse(line + fields.start[value_column], line + fields.end[value_column], &score) ||
         doc_length > (uint64_t)block->layout->longest_id)
         return HAND_BACK;
+    if (any_order)
+        return add_column(block, id, length, doc, doc_length, score);
     if (block->layout->narrow)
         score = (double)(float)score;
     if ((length != block->query.length || !same(id, block->query.id, length)) &&
@@ -616,16 +695,16 @@ static ALWAYS int take(Block *block, const uint8_t *line, const Fields fields, c
     return block->query.number < 0 ? DONE : add_row(block, doc, doc_length, score);
 }
 
-static NEVER uint64_t take_any(Block *block, const uint8_t *line) {
+static NEVER uint64_t take_any(Block *block, const uint8_t *line, int any_order) {
     const Layout *layout = block->layout;
     Fields fields = cut_any(line, block->text + block->end, layout->width, &block->high);
-    if (fields.size == 0 || take(block, line, fields, layout->query, layout->doc, layout->value))
+    if (fields.size == 0 || take(block, line, fields, layout->query, layout->doc, layout->value, any_order))
         return 0;
     return fields.size;
 }
 
 static ALWAYS int scan(Block *block, Window (*look)(const uint8_t *), const int64_t width, const int64_t query,
-                       const int64_t doc, const int64_t value) {
+                       const int64_t doc, const int64_t value, const int any_order) {
     const uint8_t *last = block->text + block->end, *line = block->text + block->begin;
     const uint8_t *last_window = block->text + block->size - WINDOW;
     uint64_t high = 0, size;
@@ -636,33 +715,43 @@ static ALWAYS int scan(Block *block, Window (*look)(const uint8_t *), const int6
             Fields fields = cut_plain(window, width);
             high |= window.high;
             size = fields.size;
-            if (size && take(block, line, fields, query, doc, value))
+            if (size && take(block, line, fields, query, doc, value, any_order))
                 return HAND_BACK;
         }
-        if (size == 0 && (size = take_any(block, line)) == 0)
+        if (size == 0 && (size = take_any(block, line, any_order)) == 0)
             return HAND_BACK;
     }
     block->high |= high;
-    return end_query(block);
+    return any_order ? DONE : end_query(block);
 }
 
 /* The layout of TREC runs is known to the compiler. */
-#define SCAN(name, target, look)                                                                                       \
+#define SCAN(name, target, look, any_order)                                                                            \
     target static int name(Block *block) {                                                                             \
         const Layout *layout = block->layout;                                                                          \
         if (layout->width == 6 && layout->query == 0 && layout->doc == 2 && layout->value == 4)                        \
-            return scan(block, look, 6, 0, 2, 4);                                                                      \
-        return scan(block, look, layout->width, layout->query, layout->doc, layout->value);                            \
+            return scan(block, look, 6, 0, 2, 4, any_order);                                                           \
+        return scan(block, look, layout->width, layout->query, layout->doc, layout->value, any_order);                 \
     }
 #ifdef __SSE2__
-SCAN(scan_sse2, , look_sse2)
-SCAN(scan_avx2, AVX2, look_avx2)
+SCAN(scan_sse2, , look_sse2, 0)
+SCAN(scan_avx2, AVX2, look_avx2, 0)
+SCAN(scan_any_order_sse2, , look_sse2, 1)
+SCAN(scan_any_order_avx2, AVX2, look_avx2, 1)
 
 static int scan_best(Block *block) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") ? scan_avx2(block) : scan_sse2(block);
+    int best = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+    if (block->columns != NULL)
+        return best ? scan_any_order_avx2(block) : scan_any_order_sse2(block);
+    return best ? scan_avx2(block) : scan_sse2(block);
 }
 #else
-SCAN(scan_best, , look_words)
+SCAN(scan_words, , look_words, 0)
+SCAN(scan_any_order_words, , look_words, 1)
+
+static int scan_best(Block *block) {
+    return block->columns != NULL ? scan_any_order_words(block) : scan_words(block);
+}
 #endif
 
 static ALWAYS int finish(Block *block, int status) {
@@ -683,6 +772,70 @@ EXPORT int align_block(const uint8_t *text, int64_t size, int64_t begin, int64_t
         return HAND_BACK;
     int status = make_room(&block, (size_t)((end - begin) / (2 * layout->width) + 1)); /* 2 bytes for a field */
     return finish(&block, status == DONE ? scan_best(&block) : status);
+}
+
+/* The rows in text[begin:end], of queries in any order, as columns; `high` as in a result. */
+EXPORT int read_block(const uint8_t *text, int64_t size, int64_t begin, int64_t end, const Layout *layout,
+                      const Gold *gold, Columns *columns, int64_t *high) {
+    Block block = {.text = text, .names = text, .size = size, .begin = begin, .end = end};
+    block.layout = layout, block.gold = gold, block.columns = columns;
+    block.query = (Query){-1, text, 0, 0, 0, 0, 1};
+    if (layout->width > MOST_COLUMNS || begin < PAD || size - end < PAD || gold->pairs == NULL)
+        return HAND_BACK;
+    int status = scan_best(&block);
+    *high = block.high != 0;
+    return status;
+}
+
+/* Keys by their first bits: those that another one came before set a bit of `twice`. Both have 2^bits bits. */
+EXPORT void mark_keys(const uint64_t *keys, int64_t count, int64_t bits, uint8_t *once, uint8_t *twice) {
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t at = keys[i] >> (64 - bits);
+        uint8_t bit = (uint8_t)(1 << (at & 7));
+        twice[at >> 3] |= once[at >> 3] & bit;
+        once[at >> 3] |= bit;
+    }
+}
+
+/* Copy the keys that may occur again; how many they are. */
+EXPORT int64_t pick_keys(const uint64_t *keys, int64_t count, int64_t bits, const uint8_t *twice, uint64_t *picked) {
+    int64_t size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t at = keys[i] >> (64 - bits);
+        picked[size] = keys[i];
+        size += twice[at >> 3] >> (at & 7) & 1;
+    }
+    return size;
+}
+
+typedef struct { /* judged rows by query and rising score, and what is counted: docs above each, docs of each query */
+    const int64_t *offsets; /* the rows of query q are offsets[q] to offsets[q + 1] */
+    const double *score;
+    Ids docs;
+    int64_t *slots, *tied; /* docs by how many judged rows are lower (slot q + rows), docs with the same score above */
+    int64_t *returned;
+    double *lowest, *highest;
+} Counts;
+
+/* Count rows, of queries that are numbered, by their scores. */
+EXPORT void count_rows(int64_t count, const int64_t *queries, const double *scores, const Ids *docs, Counts *counts) {
+    for (int64_t i = 0; i < count; i++) {
+        int64_t q = queries[i], at = counts->offsets[q], end = counts->offsets[q + 1];
+        double score = scores[i];
+        for (int64_t rest = end - at; rest > 0;) { /* no branch depends on the scores */
+            int64_t half = (rest + 1) / 2;
+            at += counts->score[at + half - 1] < score ? half : 0;
+            rest -= half;
+        }
+        counts->slots[at + q]++;
+        counts->returned[q]++;
+        counts->lowest[q] = score < counts->lowest[q] ? score : counts->lowest[q];
+        counts->highest[q] = score > counts->highest[q] ? score : counts->highest[q];
+        for (; at < end && counts->score[at] == score; at++)
+            counts->tied[at] += greater(docs->text + docs->start[i], (uint64_t)(docs->end[i] - docs->start[i]),
+                                        counts->docs.text + counts->docs.start[at],
+                                        (uint64_t)(counts->docs.end[at] - counts->docs.start[at]));
+    }
 }
 
 /* Take a row whose ids are known not to be empty. */
