@@ -54,7 +54,7 @@ help:
 	@echo "make bench-retrieval-speed BM25 and dense search beside bm25s, numpy and sentence-transformers (needs the same)"
 	@echo "make bench-growth     CPU time and memory of every verb from 1,000 to 100,000 queries and to 1,000,000 docs (an hour)"
 	@echo "make bench-formats    the same rows as text, frames, Parquet and out of order, and run logs (minutes)"
-	@echo "make bench-spark      rows per core-second, bytes shuffled and memory on Spark, up to 10⁸ rows (half an hour; needs Java 17, 6 GB of disk)"
+	@echo "make bench-spark      rows per core-second, bytes shuffled and memory on Spark, up to 10⁸ rows, and a million queries (ten minutes; needs Java 17, 2 GB of disk)"
 	@echo "make bench-start      how long karat takes to start, beside python and import numpy (minutes; instructions need valgrind)"
 	@echo "make bench-kernel     the compiled kernel and numpy in turn: files and dicts, beside pytrec_eval and a bare read (minutes)"
 	@echo "make bench-bm25       a million docs indexed and searched by BM25, beside tantivy (minutes)"

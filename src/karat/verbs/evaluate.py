@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -39,8 +38,8 @@ from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import aggregate, measure_rankings, rankings_for
 from karat.results.words import queries_text
 from karat.store.cache import Cache, Entry, StoredRun
-from karat.verbs.log_metrics import log_panel
-from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, session_of
+from karat.verbs.log_metrics import describe_routes, log_panel
+from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, plans_of_log, session_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -514,7 +513,7 @@ class _Job:
         )
         if self.gold is None:
             aligned = without_judgments(aligned, no_answer=self.queries.no_answer if self.queries else ())
-            notes = (*notes, *_routes(run))
+            notes = (*notes, *describe_routes(run))
         if needs is not None:
             from karat.align.needs import note_cut_ids, with_parts
 
@@ -540,7 +539,8 @@ class _Job:
                     no_answer=self.queries.no_answer if self.queries else (),
                 )
             mismatches = describe_mismatch(gold, run, hits, chosen, corpus=self.corpus)
-        notes = (*gold.notes, *mismatches, *notes, *(remote.plans if remote is not None else ()))
+        plans = remote.plans if remote is not None else plans_of_log(self.session, run)
+        notes = (*gold.notes, *mismatches, *notes, *plans)
         counts = {**aligned.counts, **counts}
         stored = StoredRun(aligned.rankings, run.name, counts, run.facts, notes, mismatches, hits.gold_level)
         if entry is not None:
@@ -585,19 +585,6 @@ def _undefined(measures: list[Measure], values: Mapping[str, NDArray[np.float64]
     """How many of the queries that a metric is about have no value."""
     counts = [(m.name, np.count_nonzero(~np.isnan(values[m.name])), len(rankings_for(m, rankings))) for m in measures]
     return [f"{name}: {n - known:,} of {n:,} queries have no value" for name, known, n in counts if known < n]
-
-
-def _routes(run: Run) -> list[str]:
-    """How often each source was chosen, where the log says it."""
-    if run.log is None or not run.log.routes:
-        return []
-    chosen = Counter(run.log.routes.values())
-    nowhere = len(run.log) - chosen.total()
-    counts = [
-        *(f"{shown(route)} {n:,}" for route, n in chosen.most_common()),
-        *([f"none {nowhere:,}"] if nowhere else []),
-    ]
-    return [f"routes of {len(run.log):,} queries: {', '.join(counts)}"]
 
 
 def _check_not_gold(run: Any, qrels: Any) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError
+from karat.errors import InputError, shown
 from karat.metrics.grammar import LOG_METRICS
 from karat.metrics.registry import all_metrics
 from karat.model.run import OrderedLists, Run
@@ -72,3 +73,16 @@ def _is_timed(run: Any) -> bool:
     except (InputError, OSError):
         return False  # what is wrong with the file is said where it is read
     return is_run_log(line) and b'"latency_ms"' in line
+
+
+def describe_routes(run: Run) -> list[str]:
+    """How often each source was chosen, where the log says it."""
+    if run.log is None or not run.log.routes:
+        return []
+    chosen = Counter(run.log.routes.values())
+    nowhere = len(run.log) - chosen.total()
+    counts = [
+        *(f"{shown(route)} {n:,}" for route, n in chosen.most_common()),
+        *([f"none {nowhere:,}"] if nowhere else []),
+    ]
+    return [f"routes of {len(run.log):,} queries: {', '.join(counts)}"]

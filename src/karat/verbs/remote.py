@@ -10,8 +10,11 @@ from karat.model.run import RemoteRows
 from karat.read.frames import is_spark_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from karat.config.options import Settings
     from karat.model.policy import Policy
+    from karat.model.run import Run
     from karat.results.gold import Gold
 
 
@@ -47,6 +50,13 @@ def open_source(session: Any, source: Any, name: str | None, settings: Settings,
     from karat.cluster.sources import open_run
 
     return open_run(session, source, name, settings.data.run_format, policy, settings.engine)
+
+
+def plans_of_log(session: Any, run: Run) -> Sequence[str]:
+    """What a cluster did with a run log, in words; nothing for other runs, and where all is on this machine."""
+    if session is None or run.log is None:
+        return ()
+    return [f"driver plan: the run log's {len(run.log):,} lines were brought to the driver"]
 
 
 def keeps_some_lists(content: object, gold: Gold | None) -> TypeGuard[RemoteRows]:

@@ -16,7 +16,7 @@ from karat.stats.poisson_sums import METHOD, RESAMPLES, Sums
 from karat.verbs.remote import open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from karat.cluster.remote_run import RemoteRun
     from karat.cluster.summed import Bundle, GoldFrame
@@ -143,7 +143,7 @@ def _kept(
     query_ids: Sequence[str],
 ) -> Result:
     """The result of some queries alone, as if there were no others."""
-    some: Mapping[str, Any] = {run.name: replace(run, content=rows.only(query_ids)) for run, rows in runs}
+    some = {run.name: replace(run, content=rows.only(query_ids)) for run, rows in runs}
     return evaluate(gold.only(query_ids), some, list(measures), settings=settings)
 
 

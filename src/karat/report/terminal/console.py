@@ -98,12 +98,12 @@ def progress(quiet: bool, after: float = 1.0) -> Iterator[Watch | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     bar = Progress(
         TextColumn("reading {task.description}", markup=False),
         BarColumn(),
-        DownloadColumn(),
+        TaskProgressColumn(),
         TimeRemainingColumn(),
         console=console(stderr=True),
         transient=True,
@@ -117,7 +117,7 @@ def progress(quiet: bool, after: float = 1.0) -> Iterator[Watch | None]:
         if path not in tasks:
             bar.start()
             tasks[path] = bar.add_task(without_controls(os.path.basename(path)), total=total)
-        bar.update(tasks[path], completed=position)
+        bar.update(tasks[path], completed=position, total=total)
 
     try:
         yield watch
