@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from karat.exit_codes import WRONG_INPUT
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -50,7 +52,7 @@ PACKAGES = {
 class KaratError(Exception):
     """The root of all errors that the caller can fix."""
 
-    exit_code = 2
+    exit_code = WRONG_INPUT
     subject = ""
     """The gate or the metric that it is about, where it is about one."""
 
