@@ -32,7 +32,7 @@ from karat.judge.gate_value import value_gates
 from karat.judge.pool import find_best_ranks, find_lists
 from karat.judge.value import value_pairs
 from karat.metrics import parse
-from karat.metrics.bounds import weigh_ranks
+from karat.metrics.unjudged_bounds import weigh_ranks
 from karat.model.policy import Policy
 from karat.read.sources import read_qrels, read_run
 

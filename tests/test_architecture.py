@@ -14,7 +14,7 @@ from karat.model import kernel
 
 SOURCE = Path(karat.__file__).parent
 FLOORS = [
-    {"errors", "records"},
+    {"errors", "exit_codes", "records"},
     {"model", "stats"},
     {"metrics", "ontology", "read", "store"},
     {"align"},
@@ -151,7 +151,7 @@ def test_the_version_imports_nothing_beside_karat(tmp_path: Path) -> None:
     assert {m for m in modules if m.split(".")[0] == "karat"} == {
         "karat",
         "karat.cli",
-        "karat.cli.codes",
+        "karat.exit_codes",
         "karat.cli.streams",
         "karat.model",
         "karat.model.kernel",

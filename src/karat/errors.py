@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from karat.exit_codes import WRONG_INPUT
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -50,7 +52,7 @@ PACKAGES = {
 class KaratError(Exception):
     """The root of all errors that the caller can fix."""
 
-    exit_code = 2
+    exit_code = WRONG_INPUT
     subject = ""
     """The gate or the metric that it is about, where it is about one."""
 
@@ -174,7 +176,7 @@ def visible(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
-def shown(value: object, limit: int = 60) -> str:
+def quote(value: object, limit: int = 60) -> str:
     """A value as an error message shows it: quoted by what is not in it, on one line, and never long."""
     if value is None:
         return "nothing"
@@ -183,6 +185,10 @@ def shown(value: object, limit: int = 60) -> str:
     quoted = repr(text) if not isinstance(text, str) else mark + text + mark
     quoted = visible(quoted)
     return quoted if len(quoted) <= limit else quoted[: limit - 1] + "…"
+
+
+shown = quote
+"""Its earlier name, which most modules still use."""
 
 
 def unknown_run(name: str, names: Sequence[str], *, also: Sequence[str] = ()) -> str:

@@ -12,8 +12,9 @@ import pytest
 
 from fuzz import CRASHES, cases, judge_case, read_crash
 from judge import Verdict
+from karat.read.formats import all_formats
 from references import Refusal, read_log, read_rows_table, read_trec
-from samples import Case
+from samples import KINDS, Case
 
 CASES = int(os.environ.get("FUZZ_CASES", "2000"))
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
@@ -28,6 +29,10 @@ def test_broken_input_is_refused_or_read_as_it_stands(part: int, tmp_path: Path)
         if number % PARTS == part and (verdict := judge_case(case, tmp_path)).outcome == "wrong":
             wrong.append(f"{case}: {verdict.why}")
     assert not wrong, "\n".join(wrong[:5])
+
+
+def test_files_of_every_format_are_damaged() -> None:
+    assert set(all_formats()) <= {word for kind in KINDS for word in kind.split()}
 
 
 @pytest.mark.parametrize("crash", sorted(CRASHES.glob("*.json")), ids=lambda path: path.stem)

@@ -9,7 +9,13 @@ import pytest
 
 import karat
 from karat.metrics import parse
-from karat.metrics.bounds import PooledDocs, bound_differences, gain_of_grades, offers_difference_bounds, weigh_ranks
+from karat.metrics.unjudged_bounds import (
+    PooledDocs,
+    bound_differences,
+    gain_of_grades,
+    offers_difference_bounds,
+    weigh_ranks,
+)
 
 GRADES = (0.0, 1.0, 3.0)
 NAMES = ["ndcg@3", "ndcg@1", "ndcg(gain=exp)@3", "ndcg", "precision@3", "precision(rel=2)@4"]

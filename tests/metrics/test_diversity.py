@@ -22,7 +22,7 @@ import pytest
 import karat
 from karat.cli import main as command
 from karat.metrics import similarity
-from karat.metrics.diversity import alpha_dcg
+from karat.metrics.subtopics import alpha_dcg
 from karat.model.items import Items, Vectors
 from karat.model.rankings import Rankings
 from karat.read.embeddings import embeddings_of, vectors_of

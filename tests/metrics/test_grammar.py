@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import karat
-from karat.metrics.registry import unregister
+from karat.metrics.registry import is_known, unregister
 from karat.model.rankings import Rankings
 from karat.results.fingerprints import fingerprint_metric
 
@@ -170,6 +170,19 @@ def test_own_metrics_are_registered_like_the_built_in_ones() -> None:
 def test_a_parameter_needs_a_default() -> None:
     with pytest.raises(karat.MetricError, match="needs a default"):
         karat.metric("needy", title="", tells="")(lambda r, k, weight: None)
+
+
+def test_a_parameter_is_never_taken_for_the_cutoff() -> None:
+    """Without the check, `late@5` would count grades of 5 and above as relevant."""
+    with pytest.raises(
+        karat.MetricError, match="must be k, the cutoff, found 'rel'; a metric without a cutoff says cut"
+    ):
+        karat.metric("late", title="", tells="")(lambda r, rel=1: None)
+    with pytest.raises(karat.MetricError, match="must be k, the cutoff, found nothing"):
+        karat.metric("late", title="", tells="")(lambda r: None)
+    with pytest.raises(karat.MetricError, match='takes k, but cutoff="none" says'):
+        karat.metric("late", title="", tells="", cutoff="none")(lambda r, k=None: None)
+    assert not is_known("late")
 
 
 def test_installed_packages_add_metrics_through_the_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,21 +45,31 @@ TABLES = {"json": b'{"query_id": "q1"}'}
 """A table of queries in each format whose tables look different again."""
 
 
+def name_file(stem: str, name: str) -> str:
+    """A name for a file of this format: one that is known by its ending has it."""
+    return stem + next(iter(all_formats()[name].endings), "")
+
+
 def test_every_format_has_a_sample_here() -> None:
     assert list(SAMPLES) == list(all_formats())
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_file_is_recognised_by_one_format(name: str) -> None:
-    file = InputFile("file", SAMPLES[name])
+    file = InputFile(name_file("file", name), SAMPLES[name])
     sure = [form.name for form in all_formats().values() if form.recognises(file) and not form.guess]
     assert recognise_format(file).name == name
     assert sure == ([] if all_formats()[name].guess else [name])
 
 
+@pytest.mark.parametrize("name", ["cases", "csv", "json", "jsonl", "parquet", "topics", "trec", "tsv"])
+def test_these_formats_need_no_ending(name: str) -> None:
+    assert recognise_format(InputFile("file", SAMPLES[name])).name == name
+
+
 @pytest.mark.parametrize("name", format_names("qrels"))
 def test_gold_in_a_format_that_is_stated_is_what_detection_reads(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "gold"
+    path = tmp_path / name_file("gold", name)
     path.write_bytes(SAMPLES[name])
     stated, detected = karat.read_qrels(path, format=name), karat.read_qrels(path)
     assert stated.query_ids == detected.query_ids == ["q1"]
@@ -68,7 +78,7 @@ def test_gold_in_a_format_that_is_stated_is_what_detection_reads(name: str, tmp_
 
 @pytest.mark.parametrize("name", format_names("run"))
 def test_a_run_in_a_format_that_is_stated_is_what_detection_reads(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+    path = tmp_path / name_file("run", name)
     path.write_bytes(RUNS.get(name, SAMPLES[name]))
     for stated in (name, None):
         result = karat.evaluate({"q1": {"d1": 1}}, path, "num_ret,num_rel_ret", run_format=stated, cache=False)
@@ -77,7 +87,7 @@ def test_a_run_in_a_format_that_is_stated_is_what_detection_reads(name: str, tmp
 
 @pytest.mark.parametrize("name", [form.name for form in all_formats().values() if form.holds("table")])
 def test_a_table_of_queries_is_read_in_every_format_that_holds_tables(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "queries"
+    path = tmp_path / name_file("queries", name)
     path.write_bytes(TABLES.get(name, SAMPLES[name]))
     assert list(karat.read_queries(path).fields) == ["q1"]
 

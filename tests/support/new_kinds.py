@@ -1,4 +1,4 @@
-"""Karat with two more kinds of gates: that of the contributors' guide (the first argument), and one against a run.
+"""Karat with two more kinds of gates: that in the first argument, and one against a run.
 
 Prints what becomes of them as JSON. A process of its own: the tables of kinds are made when modules are loaded.
 """
@@ -18,15 +18,15 @@ assert spec is not None and spec.loader is not None
 kinds: Any = importlib.util.module_from_spec(spec)
 sys.modules["karat.gates.kinds"] = kinds
 spec.loader.exec_module(kinds)
-within = kinds.GateKind(
-    "within",
-    key="within",
+strays = kinds.GateKind(
+    "strays",
+    key="strays",
     help="At most this far from a run.",
-    form="{margin} of {run}",
+    form="{margin} off {run}",
     region=lambda margin, _: kinds.Region(-margin, margin),
     limit="at most {amount} either way is allowed",
 )
-kinds.KINDS = (*kinds.KINDS, eval(sys.argv[1], vars(kinds)), within)
+kinds.KINDS = (*kinds.KINDS, eval(sys.argv[1], vars(kinds)), strays)
 
 from karat.config.models import Config  # noqa: E402
 from karat.gates.evidence import judge_gates  # noqa: E402
@@ -68,19 +68,19 @@ def judged(*gates: str) -> dict[str, Any]:
 
 def main() -> None:
     texts = (
-        "hit@1 between 0.4 and 60%",
-        {"metric": "hit@1", "between": 0.4, "and": "60%"},
-        "latency.p50 between 40 and 60",
-        "mrr within 5% of baseline where language = pt",
-        {"metric": "mrr", "within": "5%", "of": "baseline", "where": {"language": "pt"}},
-        "hit@1 between 0.6 and 0.4",
-        "hit@1 between 0.4",
-        "hit@1 between 0 and 1",
-        {"metric": "hit@1", "between": 0.4},
-        {"metric": "hit@1", "min": 0.4, "and": 0.5},
+        "hit@1 spans 0.4 upto 60%",
+        {"metric": "hit@1", "spans": 0.4, "upto": "60%"},
+        "latency.p50 spans 40 upto 60",
+        "mrr strays 5% off baseline where language = pt",
+        {"metric": "mrr", "strays": "5%", "off": "baseline", "where": {"language": "pt"}},
+        "hit@1 spans 0.6 upto 0.4",
+        "hit@1 spans 0.4",
+        "hit@1 spans 0 upto 1",
+        {"metric": "hit@1", "spans": 0.4},
+        {"metric": "hit@1", "min": 0.4, "upto": 0.5},
     )
     schema = Config.model_json_schema()["$defs"]["GateKeys"]["properties"]
-    rows = judged("hit@1 between 0.3 and 0.7", "mrr within 0.2 of base", "mrr within 40% of base")
+    rows = judged("hit@1 spans 0.3 upto 0.7", "mrr strays 0.2 off base", "mrr strays 40% off base")
     print(json.dumps({"texts": [read(text) for text in texts], "rows": rows, "keys": list(schema)}))
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 from itertools import pairwise
 
-from karat.cli.codes import FAULT, INTERRUPTED, NO_READER, WRONG_INPUT
+from karat.exit_codes import FAULT, INTERRUPTED, NO_READER, WRONG_INPUT
 
 DECIDING = ("check", "validate")
 """Verbs whose exit code is a verdict, which holds whether or not somebody reads the output."""

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
-from karat.cli.codes import INTERRUPTED
 from karat.cli.outputs import Asked, takes_outputs
 from karat.errors import KaratError, UsageError
+from karat.exit_codes import INTERRUPTED
 
 _RUN, _TIME = "What to run", "How"
 

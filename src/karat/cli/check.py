@@ -53,9 +53,9 @@ def check(
     karat check --gate 'ndcg@10 no worse than baseline by 0.01' --inconclusive pass
     """
     from karat import check as judge
-    from karat.cli.codes import BLOCK, SHIP
     from karat.config.reading import DEFAULT_NAMES, find_config, read_config
     from karat.errors import UsageError
+    from karat.exit_codes import BLOCK, SHIP
     from karat.report.outputs import Files, summarise, texts, write, write_error
     from karat.report.terminal import check as check_view
     from karat.report.terminal import evaluate as terminal

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from karat.cli import options as o
-from karat.cli.codes import INTERRUPTED
 from karat.errors import UsageError
+from karat.exit_codes import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
-from karat.cli.codes import BLOCK
+from karat.exit_codes import BLOCK
 
 Files = Annotated[
     list[str] | None,

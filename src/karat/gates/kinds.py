@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 SAME = 1e-12
 """Relative: values this close are equal, as they are in files."""
@@ -125,6 +125,20 @@ class GateKind:
     def compares(self) -> bool:
         """Whether a run is compared with another."""
         return any(slot.name == "run" for slot in self.slots)
+
+
+def index_kinds(kinds: Iterable[GateKind], names: Callable[[GateKind], Iterable[str]]) -> dict[str, GateKind]:
+    """Kinds by these names; a name that two of them have is an error."""
+    out: dict[str, GateKind] = {}
+    for kind in kinds:
+        for name in names(kind):
+            if name in out:
+                raise ValueError(
+                    f"GateKind {kind.name!r}: {name!r} is taken by {out[name].name!r}; a kind needs a name, "
+                    "a key and spellings of its own"
+                )
+            out[name] = kind
+    return out
 
 
 def _no_worse(margin: float, rises: bool) -> Region:

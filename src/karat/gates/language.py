@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from karat.errors import MetricError, UsageError, nearest, shown
 from karat.gates.gate import POOLED_MARK, Gate, Level
-from karat.gates.kinds import KINDS, Slot
+from karat.gates.kinds import KINDS, Slot, index_kinds
 from karat.gates.units import check_decides, given, leading
 from karat.metrics.component_figures import check_component_figure, is_component_figure
 from karat.metrics.grammar import parse, parse_all
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 LEVELS: tuple[str, ...] = get_args(Level)
 
 
-BY_KEY = {kind.key: kind for kind in KINDS}
-SPELLINGS = {spelling: kind for kind in KINDS for spelling in (kind.name, *kind.spellings)}
+BY_KEY = index_kinds(KINDS, lambda kind: (kind.key,))
+SPELLINGS = index_kinds(KINDS, lambda kind: (kind.name, *kind.spellings))
 SLOT_KEYS = tuple(dict.fromkeys(slot.word for kind in KINDS for slot in kind.slots if slot.word))
 """The keys of a mapping that hold further numbers and runs: `by`."""
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from karat.errors import UsageError
 from karat.gates.judge import GateEvidence, judge
 from karat.gates.language import parse_gate
-from karat.metrics.bounds import offers_difference_bounds
 from karat.metrics.grammar import Measure, parse
+from karat.metrics.unjudged_bounds import offers_difference_bounds
 from karat.records import dataclass
 from karat.results.words import BASELINE, Outcome
 

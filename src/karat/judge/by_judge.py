@@ -27,10 +27,10 @@ from karat.judge.judgments import Judgment, fingerprint_judge, read_all_judgment
 from karat.judge.labels import find_labels
 from karat.judge.sampled import estimate_sampled
 from karat.judge.whole_queries import RankingsByPeople, correct_by_whole_queries
-from karat.metrics.bounds import bound_values
 from karat.metrics.corrected import JudgedPairs, correct_metric, is_correctable
 from karat.metrics.grammar import Measure, parse
 from karat.metrics.registry import GOLD_ALONE
+from karat.metrics.unjudged_bounds import bound_values
 from karat.model.policy import Policy, is_judged
 from karat.records import dataclass
 from karat.results.by_judge import (

@@ -13,8 +13,8 @@ from karat.errors import UsageError
 from karat.judge.gate_value import GateRule, PoolGate, RankedLists, value_gates
 from karat.judge.pairs import Draw, Pair
 from karat.judge.value import PoolComparison, value_pairs
-from karat.metrics.bounds import offers_difference_bounds
 from karat.metrics.grammar import Measure, parse
+from karat.metrics.unjudged_bounds import offers_difference_bounds
 from karat.model.policy import Policy, is_judged
 from karat.records import dataclass
 from karat.results.top_lists import DEPTH as LISTED

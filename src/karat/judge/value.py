@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.metrics.bounds import PooledDocs, bound_differences, gain_of_grades, weigh_ranks
+from karat.metrics.unjudged_bounds import PooledDocs, bound_differences, gain_of_grades, weigh_ranks
 from karat.records import dataclass
 from karat.stats.defaults import ALPHA
 from karat.stats.partial_changes import PartialChange, PossibleChange, foresee_changes

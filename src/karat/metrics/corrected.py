@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import UsageError
+from karat.metrics.graded import log_discount
 from karat.metrics.sampled_gold import gain_steps, ideal_discounts
 from karat.model.policy import is_relevant
 from karat.model.rankings import ratio
@@ -165,7 +166,7 @@ def _discounts(name: str, rank: Counts, k: int) -> Values:
     top = (rank > 0) & (rank <= k)
     if name == "precision":
         return top / k
-    return np.where(top, 1.0 if name == "hit" else 1 / np.log2(np.maximum(rank, 1) + 1.0), 0.0)
+    return np.where(top, 1.0 if name == "hit" else 1 / log_discount(np.maximum(rank, 1)), 0.0)
 
 
 def _sum(pairs: JudgedPairs, reach: Values, steps: Values, discount: Values, _: int) -> _Linear:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.metrics.graded import FAMILY, ideal_dcg, ideal_sum_at, running_sum
+from karat.metrics.graded import FAMILY, ideal_dcg, ideal_sum_at, log_discount, running_sum
 from karat.metrics.registry import metric
 from karat.model.policy import RELEVANT, earns_gain
 from karat.model.rankings import ALL, ratio
@@ -76,8 +76,8 @@ def binary_gain(r: Rankings, rel: float = RELEVANT) -> Values:
 def ndcg_rel(r: Rankings) -> Values:
     rows = earns_gain(r.grade)
     query, rank = r.query[rows], r.rank[rows]
-    discounted = running_sum(query, r.grade[rows] / np.log2(rank + 1.0))
-    share = discounted / ideal_sum_at(r, query, rank, r.gold_grade / np.log2(r.gold_place + 1.0))
+    discounted = running_sum(query, r.grade[rows] / log_discount(rank))
+    share = discounted / ideal_sum_at(r, query, rank, r.gold_grade / log_discount(r.gold_place))
     relevant = np.bincount(r.gold_query[earns_gain(r.gold_grade)], minlength=len(r)).astype(np.float64)
     hits = np.bincount(query, minlength=len(r))
     whole = ratio(_dcg_at(r, np.arange(len(r)), r.returned), ideal_dcg(r, ALL, "linear", ()))
@@ -103,7 +103,7 @@ def rndcg(r: Rankings) -> Values:
     last = np.ones(len(query), dtype=bool)  # of its grade, in its query
     last[:-1] = (query[1:] != query[:-1]) | (grade[1:] != grade[:-1])
     at, cut = query[last], place[last]
-    ideal = ideal_sum_at(r, at, cut, r.gold_grade / np.log2(r.gold_place + 1.0))
+    ideal = ideal_sum_at(r, at, cut, r.gold_grade / log_discount(r.gold_place))
     total = np.bincount(at, weights=_dcg_at(r, at, cut) / ideal, minlength=len(r)).astype(np.float64, copy=False)
     points = np.bincount(at, minlength=len(r)).astype(np.float64)
     deeper = (points > 0) & (r.returned >= np.bincount(query, minlength=len(r)) + 2)
@@ -115,7 +115,7 @@ def _dcg_at(r: Rankings, query: Counts, cut: Counts) -> Values:
     """The discounted gain of each of these queries down to its own cutoff."""
     if not len(r.rank):
         return np.zeros(len(query))
-    gain = running_sum(r.query, np.maximum(r.grade, 0.0) / np.log2(r.rank + 1.0))
+    gain = running_sum(r.query, np.maximum(r.grade, 0.0) / log_discount(r.rank))
     deepest = int(max(r.rank.max(), cut.max(initial=0))) + 1
     row = np.searchsorted(r.query * deepest + r.rank, query * deepest + cut, side="right") - 1
     return np.where((row >= 0) & (r.query[row] == query), gain[row], 0.0)

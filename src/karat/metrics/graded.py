@@ -38,6 +38,12 @@ def gain_of(grade: Values, gain: str, table: Gains, unlisted: str = "zero") -> V
 UNLISTED = {"unlisted=grade": "with gains, a grade that they do not list gains itself; else it gains nothing"}
 
 
+def log_discount(rank: Values | Counts | float) -> Values:
+    """What DCG divides the gain at each rank by."""
+    out: Values = np.log2(rank + 1.0)
+    return out
+
+
 def refuse_unlisted(explicit: Params) -> str | None:
     """Why `unlisted` is wrong without a table of gains."""
     return "unlisted belongs to gains={grade:gain,…}" if "unlisted" in explicit and "gains" not in explicit else None
@@ -88,7 +94,7 @@ def ndcg(r: Rankings, k: Cutoff = ALL, gain: str = "linear", gains: Gains = NO_G
 )
 def dcg(r: Rankings, k: Cutoff = ALL, gain: str = "linear", gains: Gains = NO_GAINS, unlisted: str = "zero") -> Values:
     top = r.upto(k)
-    return top.sum(gain_of(top.grade, gain, gains, unlisted) / np.log2(top.rank + 1.0))
+    return top.sum(gain_of(top.grade, gain, gains, unlisted) / log_discount(top.rank))
 
 
 def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Gains, unlisted: str = "zero") -> Values:
@@ -101,7 +107,7 @@ def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Gains, unlisted: str = "
     if k is not None:
         kept = place <= k
         gold, query, place = gold[kept], query[kept], place[kept]
-    return np.bincount(query, weights=gold / np.log2(place + 1.0), minlength=len(r)).astype(np.float64, copy=False)
+    return np.bincount(query, weights=gold / log_discount(place), minlength=len(r)).astype(np.float64, copy=False)
 
 
 @metric(

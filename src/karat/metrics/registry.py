@@ -179,6 +179,7 @@ def metric(
 
     def declare(compute: Compute) -> Compute:
         signature = list(inspect.signature(compute).parameters.values())
+        _check_cutoff(name, cutoff, [p.name for p in signature])
         params = []
         for p in signature[1 if cutoff == "none" else 2 :]:
             no_default = p.default is inspect.Parameter.empty
@@ -210,6 +211,20 @@ def metric(
         return compute
 
     return declare
+
+
+def _check_cutoff(name: str, cutoff: CutoffKind, names: list[str]) -> None:
+    """Refuse a function that would take the cutoff for another parameter, or a parameter for the cutoff."""
+    if cutoff == "none":
+        if "k" in names:
+            raise MetricError(f'metric {name!r}: its function takes k, but cutoff="none" says that it has no cutoff')
+        return
+    expected, found = "level" if cutoff == "recall" else "k", repr(names[1]) if len(names) > 1 else "nothing"
+    if names[1:2] != [expected]:
+        raise MetricError(
+            f"metric {name!r}: the second parameter of its function must be {expected}, the cutoff, found {found}; "
+            'a metric without a cutoff says cutoff="none"'
+        )
 
 
 def register(new: Metric) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import UsageError
-from karat.metrics.graded import gain_of
+from karat.metrics.graded import gain_of, log_discount
 from karat.model.policy import is_relevant
 from karat.model.rankings import ratio
 from karat.records import dataclass
@@ -243,7 +243,7 @@ def _ndcg(gold: SampledGold, mass: Values, steps: Values, top: NDArray[np.bool_]
     A number that is estimated makes the ideal too small on average, as its gains flatten: what two numbers one standard
     error apart give too little on average is added back.
     """
-    discount = np.where(top, 1 / np.log2(np.maximum(gold.rank, 1) + 1.0), 0.0)
+    discount = np.where(top, 1 / log_discount(np.maximum(gold.rank, 1)), 0.0)
     gain = mass @ steps
     ideal, slopes = np.zeros(gold.queries), np.zeros((gold.queries, len(steps)))
     for level, step in enumerate(steps):
@@ -263,5 +263,5 @@ def _ndcg(gold: SampledGold, mass: Values, steps: Values, top: NDArray[np.bool_]
 def ideal_discounts(count: Values, k: int | None) -> Values:
     """The discounts of so many docs at the top, and of none below k; between whole numbers on a line."""
     most = math.ceil(count.max(initial=0.0)) if k is None else k
-    sums = np.concatenate(([0.0], np.cumsum(1 / np.log2(np.arange(1, most + 1) + 1.0))))
+    sums = np.concatenate(([0.0], np.cumsum(1 / log_discount(np.arange(1, most + 1)))))
     return np.interp(count, np.arange(most + 1), sums).astype(np.float64, copy=False)

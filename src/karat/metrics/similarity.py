@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import MetricError
+from karat.metrics.graded import log_discount
 from karat.metrics.subtopics import TIE
 
 if TYPE_CHECKING:
@@ -96,11 +97,11 @@ def greedy_ideal(vectors: Vectors, queries: int, k: Cutoff, weight: float) -> Va
         grade = vectors.gold_grade[rows]
         cosine = np.maximum(_cosines(vectors, vectors.gold[rows]), 0.0)
         near, taken, line = np.zeros(grade.shape), np.zeros(grade.shape, dtype=bool), np.arange(len(rows))
-        for place in range(min(rows.shape[1], k or rows.shape[1])):
+        for rank in range(1, min(rows.shape[1], k or rows.shape[1]) + 1):
             gain = np.where(taken, -1.0, grade * (weight + (1.0 - weight) * (1.0 - near)))
             best = gain.max(axis=1)
             chosen = (gain >= (best - TIE * np.maximum(1.0, best))[:, None]).argmax(axis=1)
-            out[vectors.gold_query[rows[:, 0]]] += gain[line, chosen] / np.log2(place + 2.0)
+            out[vectors.gold_query[rows[:, 0]]] += gain[line, chosen] / log_discount(rank)
             near = np.maximum(near, cosine[line, chosen])
             taken[line, chosen] = True
     return out

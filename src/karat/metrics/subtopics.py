@@ -10,6 +10,8 @@ import numpy as np
 
 from karat.errors import MetricError
 from karat.metrics.budget import DIVERSITY
+from karat.metrics.diversity import embedding_dcg, items_of
+from karat.metrics.graded import NO_GAINS, ideal_dcg, log_discount
 from karat.metrics.registry import Params, metric, number_param
 from karat.model.policy import RELEVANT
 from karat.model.rankings import ALL, place_in_group, ratio
@@ -27,9 +29,8 @@ TIE = 1e-12
 """Gains that differ by less are tied: rounding must not choose between docs."""
 
 
-def log_discount(rank: Values) -> Values:
-    """The discount of DCG."""
-    return 1.0 / np.log2(rank + 1.0)
+def _log_weight(rank: Values) -> Values:
+    return 1.0 / log_discount(rank)
 
 
 def _reciprocal(rank: Values) -> Values:
@@ -116,6 +117,20 @@ def _refuse_shares(explicit: Params) -> str | None:
         if not 0 <= number_param(explicit, name, 0) <= 1:
             return f"{name} must be from 0 to 1, found {explicit[name]}"
     return None
+
+
+def _wrong_alpha(explicit: Params) -> str | None:
+    for name in ("relevance_weight", "alpha"):
+        if not 0 <= number_param(explicit, name, 0) <= 1:
+            return f"{name} must be from 0 to 1, found {explicit[name]}"
+    if explicit.get("kind") == "subtopic":
+        other = [n for n in ("relevance_weight", "ideal") if n in explicit]
+        return f"{other[0]} belongs to kind=embedding; kind=subtopic takes alpha" if other else None
+    return (
+        "alpha belongs to kind=subtopic; kind=embedding takes relevance_weight and ideal"
+        if "alpha" in explicit
+        else None
+    )
 
 
 _by_subtopic = partial(
@@ -253,3 +268,77 @@ def nnrbp(r: Rankings, rel: float = RELEVANT, alpha: float = 0.5, beta: float = 
     topics = topics_of(r, rel)
     best = greedy_gain(topics, len(r), ALL, alpha, _persistence(beta))
     return ratio(novel_gain(topics, len(r), ALL, alpha, _persistence(beta)), best)
+
+
+@metric(
+    "alpha_ndcg",
+    title="Diversity-aware nDCG",
+    family=DIVERSITY,
+    bounds=(0.0, None),
+    formula="DCG / ideal DCG, DCG = Σ gain_i / log2(i + 1). kind=embedding: gain = grade · (w + (1 − w) · novelty),"
+    " novelty = 1 − largest cosine with any item above, from 0 to 1, w = relevance_weight. kind=subtopic: gain = Σ over"
+    " the doc's subtopics of (1 − alpha)^(docs above with that subtopic). The ideal takes the doc of the largest gain"
+    " again and again; ideal=plain: the grades sorted, as if all docs were novel",
+    tells="How good the top k is when a doc is worth less the more it repeats higher-ranked ones.",
+    use_when="Results must be relevant and different: ambiguous queries, context for an answer from several sources.",
+    caution="A relevance_weight of 0 is not pure diversity: gains are still multiplied by the grade, and docs that are"
+    " not relevant earn nothing. All items above count for novelty, relevant or not. The greedy ideal is not always the"
+    " best order, so values can exceed 1; it breaks ties by doc id, descending. kind=subtopic counts grades from 1 on"
+    " as 1, as ndeval does. Values from two embedding models are not comparable.",
+    cites="Clarke et al. 2008; kind=subtopic: ndeval",
+    choices={"kind": ("embedding", "subtopic"), "ideal": ("greedy", "plain")},
+    needs=("gold", "items", "embeddings", "gold_embeddings"),
+    needs_when={("kind", "subtopic"): ("gold", "subtopics"), ("ideal", "plain"): ("gold", "items", "embeddings")},
+    complexity="docs in the top k and relevant gold, squared, × dimensions",
+    suits={"diverse retriever": "alpha_ndcg@10"},
+    refuses=_wrong_alpha,
+)
+def alpha_ndcg(
+    r: Rankings,
+    k: Cutoff = ALL,
+    kind: str = "embedding",
+    relevance_weight: float = 0.5,
+    ideal: str = "greedy",
+    alpha: float = 0.5,
+) -> Values:
+    if kind == "subtopic":
+        topics = topics_of(r)
+        return ratio(
+            novel_gain(topics, len(r), k, alpha, _log_weight), greedy_gain(topics, len(r), k, alpha, _log_weight)
+        )
+    if ideal == "plain":
+        return ratio(embedding_dcg(r, k, relevance_weight), ideal_dcg(r, k, "linear", NO_GAINS))
+    from karat.metrics.similarity import greedy_ideal
+
+    gain, vectors = embedding_dcg(r, k, relevance_weight), items_of(r).vectors
+    assert vectors is not None
+    return ratio(gain, greedy_ideal(vectors, len(r), k, relevance_weight))
+
+
+@metric(
+    "alpha_dcg",
+    title="Diversity-aware DCG",
+    family=DIVERSITY,
+    bounds=(0.0, None),
+    cutoff="required",
+    formula="Σ gain_i / log2(i + 1), with the gains of alpha_ndcg. kind=subtopic: divided by the value that k docs"
+    " would have if each covered all subtopics of the query",
+    tells="How much gain the top k brings, when a doc is worth less the more it repeats higher-ranked ones.",
+    use_when="As alpha_ndcg, where the gain itself matters and not how close it is to the best that the gold allows.",
+    caution="With kind=subtopic most queries cannot reach 1, since few docs cover every subtopic. As in alpha_ndcg,"
+    " grades from 1 on count as 1 there, and values from two embedding models are not comparable.",
+    cites="Clarke et al. 2008; kind=subtopic: ndeval alpha-DCG",
+    choices={"kind": ("embedding", "subtopic")},
+    needs=("gold", "items", "embeddings"),
+    needs_when={("kind", "subtopic"): ("gold", "subtopics")},
+    complexity="docs in the top k, squared, × dimensions",
+    refuses=_wrong_alpha,
+)
+def alpha_dcg(
+    r: Rankings, k: Cutoff = ALL, kind: str = "embedding", relevance_weight: float = 0.5, alpha: float = 0.5
+) -> Values:
+    if kind == "embedding":
+        return embedding_dcg(r, k, relevance_weight)
+    topics = topics_of(r)
+    best = topic_count(topics, len(r)) * full_gain(k or 1, alpha, _log_weight)
+    return ratio(novel_gain(topics, len(r), k, alpha, _log_weight), best)

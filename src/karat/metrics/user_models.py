@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.metrics.graded import FAMILY
+from karat.metrics.graded import FAMILY, log_discount
 from karat.metrics.registry import Params, metric, number_param
 from karat.model.rankings import ALL
 
@@ -136,8 +136,8 @@ def bpm(r: Rankings, k: Cutoff = ALL, t: float = 1, min_grade: float = 0, max_gr
 )
 def sdcg(r: Rankings, k: Cutoff = ALL, min_grade: float = 0, max_grade: float = 4) -> Values:
     top = r.upto(k)
-    best = float((1.0 / np.log2(np.arange(2.0, (k or DEPTH) + 2.0))).sum())
-    return np.minimum(top.sum(_scaled(top.grade, min_grade, max_grade) / np.log2(top.rank + 1.0)) / best, 1.0)
+    best = float((1.0 / log_discount(np.arange(1.0, (k or DEPTH) + 1.0))).sum())
+    return np.minimum(top.sum(_scaled(top.grade, min_grade, max_grade) / log_discount(top.rank)) / best, 1.0)
 
 
 _nerr = partial(

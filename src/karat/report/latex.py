@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from karat.gates.wording import figure_of, label_gate, note_figures, note_pooling, value_text
 from karat.metrics.grammar import parse
+from karat.report.marks import mark_of
 from karat.report.terminal.evaluate import best_of
 from karat.results.figures import Figure, estimate_figure
 from karat.results.words import plain
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from karat.report.formats import Problem
     from karat.report.view import View
 
-_MARKS = {"pass": r"$\checkmark$", "fail": r"$\times$", "undecided": "?"}
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -35,12 +35,14 @@ _SPECIAL = {
     "–": "--",
     "→": r"$\to$",
     "×": r"$\times$",
+    "✓": r"$\checkmark$",
+    "✗": r"$\times$",
 }
 
 
 def text(words: str) -> str:
     """Words as LaTeX shows them."""
-    flat = re.sub(r'[\\~^<>|`"Δ−–≥≤…→×&%$#_{}]', lambda c: _SPECIAL.get(c[0], "\\" + c[0]), plain(words))
+    flat = re.sub(r'[\\~^<>|`"Δ−–≥≤…→×✓✗&%$#_{}]', lambda c: _SPECIAL.get(c[0], "\\" + c[0]), plain(words))
     flat = flat.replace("\N{REPLACEMENT CHARACTER}", "?")  # which fonts of LaTeX lack
     flat = re.sub(r"-(?=-)", "-{}", flat)  # which would become a dash
     return "{}" + flat if flat[:1] in ("[", "*") else flat  # else they would be read as belonging to the row before
@@ -148,7 +150,8 @@ def _gates(view: View) -> list[str]:
             warning = " (warning)" if group.gate.level == "warn" else ""
             notes = filter(None, (*note_figures(row), note_pooling([row])))
             label = text("; ".join((label_gate(group.gate) + where + warning, *notes)))
-            cells = (text(row.run), label, text(value_text(row)), text(figure_of(row).interval), _MARKS[row.outcome])
-            lines.append(" & ".join(cells) + r" \\")
+            cells = (row.run, value_text(row), figure_of(row).interval, mark_of(row.outcome))
+            run, *others = map(text, cells)
+            lines.append(" & ".join((run, label, *others)) + r" \\")
     verdict = rf"\multicolumn{{5}}{{l}}{{\footnotesize Verdict: {view.verdict}.}} \\"
     return [*lines, r"\bottomrule", verdict, r"\end{tabular}", f"% {text(view.why)}.", ""]

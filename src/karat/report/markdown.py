@@ -10,9 +10,9 @@ from karat.gates.basis import WORDS
 from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.metrics.grammar import PRIMARY, choose_primary
 from karat.report.by_judge import JudgedSection, describe_judged
+from karat.report.marks import NO_DECISION, emoji_of, mark_of
 from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_of
-from karat.report.words import ICONS, MARKS, NO_DECISION
 from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure, figure, p_text, percent_text
 from karat.results.reading import readings_text
@@ -55,7 +55,7 @@ def render(view: View) -> str:
         return _render_plan(view)
     if view.reliability is not None:
         return _render_reliability(view)
-    head = f"{ICONS[view.verdict]} {view.verdict}: {text(view.why, HEADLINE)}" if view.verdict else _headline(view)
+    head = f"{emoji_of(view.verdict)} {view.verdict}: {text(view.why, HEADLINE)}" if view.verdict else _headline(view)
     first = [f"## {head}", text(view.scope, SENTENCE)]
     if view.forced:
         forced = "; ".join(map(str, view.forced))
@@ -367,7 +367,7 @@ def _gates(view: View) -> str:
         several = len(group.rows) > 1
         detail = f": {tally_text(count, len(group.rows), group.outcome) if several else _evidence(first)}"
         detail += "".join(f"; {text(note, SENTENCE)}" for note in [note_pooling(group.rows)] if note)
-        mark = "!" if group.warning else MARKS[group.outcome]
+        mark = "!" if group.warning else mark_of(group.outcome)
         lines.append(f"- {mark} {text(group.run)}: {code(label_gate(group.gate), 100)}{level}{detail}")
     if len(bad) > GATES:
         lines.append(f"- and {len(bad) - GATES} more that do not pass")
@@ -376,7 +376,7 @@ def _gates(view: View) -> str:
         parts = [code(gate) + (f" ({text(note, SENTENCE)})" if note else "") for gate, note in notes.items()]
         names = ", ".join(parts[:GATES]) + (", …" if len(parts) > GATES else "")
         warn = sum(g.gate.level == "warn" for g in good)
-        lines.append(f"- {MARKS['pass']} {len(good)} pass{f' ({warn} at level warn)' if warn else ''}: {names}")
+        lines.append(f"- {mark_of('pass')} {len(good)} pass{f' ({warn} at level warn)' if warn else ''}: {names}")
     return "**Gates**\n\n" + "\n".join(lines)
 
 

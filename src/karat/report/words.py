@@ -1,4 +1,4 @@
-"""The words and marks that all outputs share."""
+"""The words that all outputs share."""
 
 from __future__ import annotations
 
@@ -9,21 +9,9 @@ if TYPE_CHECKING:
 
     from karat.gates.judge import Outcome
 
-MARKS: Mapping[str, str] = {"pass": "✓", "fail": "✗", "undecided": "?"}
-"""One character for each outcome of a gate."""
 ORDER: tuple[Outcome, ...] = ("fail", "undecided", "pass")
 """The worst outcome first."""
 OUTCOMES: Mapping[str, str] = {"pass": "passes", "fail": "fails", "undecided": "undecided"}
-ICONS: Mapping[str, str] = {"SHIP": "✅", "BLOCK": "⛔", "INCONCLUSIVE": "⚠️"}
-NO_DECISION = "❗"
-COLOURS: Mapping[str, str] = {
-    "SHIP": "green",
-    "BLOCK": "red",
-    "INCONCLUSIVE": "yellow",
-    "pass": "green",
-    "fail": "red",
-    "undecided": "yellow",
-}
 TITLES: Mapping[str, str] = {
     "retriever": "Raw retriever",
     "reranker": "Reranker",

@@ -19,6 +19,7 @@ from karat.config.checks import (
 from karat.config.options import Options, Settings, takes_options
 from karat.config.reading import Read, find_config, read_config
 from karat.errors import InputError, UsageError, nearest, unknown_run
+from karat.exit_codes import CODES
 from karat.gates.attainable import refuse_impossible, remarks_on
 from karat.gates.evidence import Risk, judge_gates
 from karat.gates.judge import JudgedGate, Verdict, verdict_of
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from karat.results.fingerprints import Difference
     from karat.results.remarks import Remark
     from karat.results.result import Result, RunResult
-
-CODES: Mapping[str, int] = {"SHIP": 0, "BLOCK": 1, "INCONCLUSIVE": 3}
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
-from karat.cli.codes import INCONCLUSIVE, INTERRUPTED
 from karat.cli.judge.flags import ConfigFile, Corpus, Judgments, Pairs, Queries, ScaleName
 from karat.errors import UsageError
+from karat.exit_codes import INCONCLUSIVE, INTERRUPTED
 
 _MODEL, _HOW, _BUDGET = "The judge", "How", "Budget"
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
-from karat.cli.codes import INTERRUPTED
 from karat.cli.judge.flags import ConfigFile, Corpus, Judgments, Pairs, Queries, ScaleName
+from karat.exit_codes import INTERRUPTED
 
 
 def label(

@@ -26,8 +26,8 @@ from karat.report.html.model import (
     RankCounts,
     ScriptData,
     SegmentRow,
-    Tone,
 )
+from karat.report.marks import tone_of
 from karat.results.figures import estimate_figure, figure, least_of, p_text
 from karat.results.losses import find_loss
 from karat.results.words import SharedLevels, condition_text
@@ -53,8 +53,6 @@ TEXT, SHORT_TEXT, DOC_TEXT = 2_000, 300, 400
 QUERY_BUDGET, DOC_BUDGET = 2_000_000, 6_000_000
 """Characters of all queries' and of all docs' texts together."""
 DIGITS = 6
-TONES: Mapping[str, Tone] = {"better": "up", "worse": "down"}
-"""Only what is decided has a colour."""
 TRADED = ("budget", "diversity")
 """Families of metrics that are paid for relevance, or with it; costs come first."""
 RANKS = (1, 3, 5, 10, 20, 50, 100)
@@ -163,7 +161,7 @@ def change(row: Decision, shared: SharedLevels | None = None) -> Change:
         p=p_note(row),
         outcome=row.outcome,
         statement=typeset(cut(row.statement, LONGEST)),
-        tone=TONES.get(row.outcome, ""),
+        tone=tone_of(row.outcome),
         n=row.n,
         shared="" if shared is None else typeset(str(shared)),
     )

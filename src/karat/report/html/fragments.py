@@ -18,8 +18,8 @@ from karat.report.html.model import (
     PartChange,
     PartRow,
     PartText,
-    Tone,
 )
+from karat.report.marks import tone_of
 from karat.report.terminal.components import counts_text, end_text
 from karat.report.words import TIES, TITLES
 from karat.results.figures import p_text, share_figure
@@ -91,7 +91,7 @@ def _change(name: str, change: Decision) -> PartChange:
     before, after = (share_figure(value).text for value in (change.mean_baseline, change.mean_candidate))
     it = share_figure(change.delta, change.difference.low, change.difference.high, difference=True)
     p = f"p {p_text(change.p_adjusted)}" if change.p_adjusted == change.p_adjusted else ""
-    tone: Tone = ("up" if change.delta > 0 else "down") if change.significant and change.delta else ""
+    tone = tone_of(change.outcome)
     return PartChange(name, before, after, _defined(change.delta), typeset(it.text), typeset(it.interval), p, tone)
 
 

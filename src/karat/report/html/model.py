@@ -10,10 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from karat.report.marks import Tone  # noqa: TC001 - msgspec reads the annotations
 from karat.results.remarks import Remark  # noqa: TC001 - msgspec reads the annotations
 
-Tone = Literal["up", "down", ""]
-"""The direction of a significant change: for the better, for the worse; empty for any other."""
 Outcome = Literal["pass", "fail", "undecided"]
 
 

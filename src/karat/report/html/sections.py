@@ -34,8 +34,9 @@ from karat.report.html.fragments import (
     prints_of,
 )
 from karat.report.html.model import Change, Estimate, GateRow, MetricRow, Page, RunText, ScriptData, Strip, Tile
+from karat.report.marks import mark_of
 from karat.report.terminal.evaluate import best_of
-from karat.report.words import MARKS, ORDER
+from karat.report.words import ORDER
 from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure
 from karat.results.reading import read_value
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from karat.report.html.source import Source
     from karat.results.result import RunResult
 
-ICONS = {"SHIP": "✓", "BLOCK": "✗", "INCONCLUSIVE": "?"}
 SENTENCE, WORD = 400, 80
 """Characters of the sentence under the verdict, and of a name in it."""
 FEW = 3
@@ -101,7 +101,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
     return Page(
         title=_title(source, texts[0].headline),
         verdict=source.verdict,
-        icon=ICONS.get(source.verdict, ""),
+        icon=mark_of(source.verdict),
         why=_sentence(source) if source.why else "",
         scope=_scope(source),
         prints=prints_of(source)[:2],
@@ -328,7 +328,7 @@ def _gate(row: JudgedGate, *, in_group: bool) -> GateRow:
         run=row.run,
         where=segment_name(row.segment) if row.segment and gate.every else "",
         outcome=row.judged.outcome,
-        mark=MARKS[row.outcome],
+        mark=mark_of(row.outcome),
         note=_sentences(reason, *note_figures(row), "" if in_group else note_pooling([row])),
         value=known(it.value),
         text=typeset(value_text(row)),

@@ -6,12 +6,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
+from karat.report.marks import mark_of
 from karat.report.terminal import components as components_view
-from karat.report.terminal.console import console, line, note
+from karat.report.terminal.console import colour_of, console, line, note
 from karat.report.terminal.evaluate import show_judged, show_readings, show_scope
 from karat.report.terminal.tables import show_figures, show_segments
 from karat.report.view import View, view_of
-from karat.report.words import COLOURS, MARKS, ORDER, OUTCOMES
+from karat.report.words import ORDER, OUTCOMES
 from karat.results.fingerprints import fact_text
 from karat.results.words import plain, tally_text
 
@@ -51,7 +52,7 @@ def show_check(
     from rich.panel import Panel
 
     out, view = console(), view_of(check)
-    colour = COLOURS[check.verdict]
+    colour = colour_of(check.verdict)
     body = line(plain(f"{check.why}."), f"\n{plain(view.scope)}")
     for difference in check.forced:
         body.append_text(line(("\nForced: ", "bold red"), plain(f"compared although they differ: {difference}")))
@@ -108,7 +109,7 @@ def _gates(view: View, width: int, verbose: bool) -> Table:
         table.add_column(name, justify="left" if name == "interval" else "right", no_wrap=True)
     for group in view.gates:
         gate, rows, outcome = group.gate, group.rows, group.outcome
-        start = [line(("!", "yellow") if group.warning else (MARKS[outcome], COLOURS[outcome]))]
+        start = [line(("!", "yellow") if group.warning else (mark_of(outcome), colour_of(outcome)))]
         start += [line(plain(group.run))] if several else []
         label = line(plain(label_gate(gate)), (f" (warning, {OUTCOMES[outcome]})" if group.warning else "", "dim"))
         if not gate.fields or (len(rows) == 1 and not gate.every):
@@ -128,7 +129,7 @@ def _gates(view: View, width: int, verbose: bool) -> Table:
                 continue
             if together and row in small:
                 continue
-            where = line((f"  {MARKS[row.judged.outcome]} {plain(row.where)}", COLOURS[row.judged.outcome]))
+            where = line((f"  {mark_of(row.judged.outcome)} {plain(row.where)}", colour_of(row.judged.outcome)))
             table.add_row("", *([""] if several else []), where.append_text(_below(row, "    ")), *cells(row))
         if together:
             table.add_row("", *([""] if several else []), _too_small(small), "", "", "")
@@ -141,7 +142,7 @@ def _too_small(rows: Sequence[JudgedGate]) -> Text:
     sizes = ", ".join(f"{' / '.join((r.segment or {}).values())} {r.found.n}" for r in rows[:SMALL])
     rest = f" and {len(rows) - SMALL} more; use --verbose to show them" if len(rows) > SMALL else ""
     text = f"{len(rows)} have fewer than {least} queries, too few to judge alone: {sizes}{rest}"
-    return line(f"  {MARKS['undecided']} {plain(text)}", style=COLOURS["undecided"])
+    return line(f"  {mark_of('undecided')} {plain(text)}", style=colour_of("undecided"))
 
 
 def _below(row: JudgedGate, indent: str = "") -> Text:
@@ -164,7 +165,7 @@ def _falls(out: Console, view: View, verbose: bool) -> None:
         return
     out.print(line("Significantly worse than the baseline", style="bold"))
     for row in view.falls if verbose else view.falls[:FALLS]:
-        out.print(line(f"  {plain(row.statement)}", style="red"))
+        out.print(line(f"  {plain(row.statement)}", style=colour_of("worse")))
     if len(view.falls) > FALLS and not verbose:
         out.print(line(f"  and {len(view.falls) - FALLS} more; use --verbose to show them", style="dim"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from karat.report.terminal.console import console, grid, line, note
+from karat.report.terminal.console import colour_of, console, grid, line, note
 from karat.report.terminal.evaluate import show_judged
 from karat.results.decisions import TEST_LABELS, Decision, describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
@@ -69,18 +69,13 @@ def _overall(rows: list[Decision], comparison: Comparison, width: int) -> Table:
         table.add_row(
             r.metric,
             *values,
-            line((one.text, colour(r))),
+            line((one.text, colour_of(r.outcome))),
             one.interval,
             *([p_text(r.p.get(t, math.nan)) for t in tests] if wide else []),
             p_text(r.p_adjusted),
             *([effect_text(r.effect_size), outcomes, str(r.n)] if wide else [outcomes]),
         )
     return table
-
-
-def colour(row: Decision) -> str:
-    """Green for better, red for worse; none for what is not decided."""
-    return {"better": "green", "worse": "red"}.get(row.outcome, "")
 
 
 def _segments(out: Console, rows: list[Decision]) -> None:
@@ -99,7 +94,7 @@ def _segments(out: Console, rows: list[Decision]) -> None:
         one = r.figure
         beside = [str(r.pooled_figure) if r.pooled is not None else ""] if pooled else []
         cells = (name, str(r.n), one.text, one.interval, *beside, p_text(r.p_adjusted), flag)
-        table.add_row(*cells, style=("dim" if r.small else colour(r)) or None)
+        table.add_row(*cells, style=("dim" if r.small else colour_of(r.outcome)) or None)
     out.print(table)
     if len(metrics) > 1:
         others = {tuple(r.segment.items()) for r in rows if r.segment and r.significant and r.metric != metric}

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError
+from karat.report.marks import tone_of
 from karat.results.words import without_controls
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ HEAD = 24
 """The characters of a run's name that head a column on a terminal."""
 PIPE = 160
 """The width of what is piped; a table that needs more has it, so that no figure is cut."""
+COLOURS = {"up": "green", "down": "red", "open": "yellow", "": ""}
 
 
 def console(stderr: bool = False) -> Console:
@@ -58,6 +60,11 @@ def line(*parts: str | tuple[str, str], style: str = "") -> Text:
         words, how = (part, "") if isinstance(part, str) else part
         out.append(without_controls(words), style=how or None)
     return out
+
+
+def colour_of(outcome: str) -> str:
+    """The colour of an outcome or a verdict; none for what is not decided of a comparison."""
+    return COLOURS[tone_of(outcome)]
 
 
 def note(text: str, *, serious: bool) -> Text:

@@ -8,11 +8,11 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from karat.report.marks import mark_of
 from karat.report.terminal import bench as bench_view
 from karat.report.terminal import check as check_view
-from karat.report.terminal.console import console, grid, line
+from karat.report.terminal.console import colour_of, console, grid, line
 from karat.report.view import group_gates
-from karat.report.words import COLOURS, MARKS
 from karat.results.figures import estimate_figure, p_text
 from karat.results.words import plain, round_up
 
@@ -82,7 +82,7 @@ def _verdict(demo: Demo, out: Console) -> None:
         passes = sum(row.judged.outcome == "pass" for row in group.rows)
         several = len(group.rows) > 1
         value = f"{passes} of {len(group.rows)} pass" if several else " ".join(check_view.cells(group.rows[0])[:2])
-        mark = (MARKS[group.outcome], COLOURS[group.outcome])
+        mark = (mark_of(group.outcome), colour_of(group.outcome))
         out.print(line("  ", mark, f" {plain(str(group.gate))}  ", (plain(value), "dim")))
 
 

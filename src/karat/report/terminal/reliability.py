@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karat.report.reliability import legend, sections
-from karat.report.terminal.console import console, grid, line, note
+from karat.report.terminal.console import colour_of, console, grid, line, note
 from karat.results.remarks import serious_remarks
 from karat.results.words import plain
 
@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from karat.verbs.reliability import Reliability
 
 WIDE = 140
-COLOURS = {"stable": "green", "not stable": "red"}
 
 
 def show(source: Reliability, *, verbose: bool = False) -> None:
     """The conclusion, a table of all metrics, which separates best, and what the figures mean."""
     out = console()
-    out.print(line((plain(source.conclusion), f"bold {COLOURS.get(source.primary.stability, '')}".strip())))
+    out.print(line((plain(source.conclusion), f"bold {colour_of(source.primary.stability)}".strip())))
     out.print(line(f"best to worst by {source.primary.metric}: {plain(', '.join(source.primary.order))}"))
     out.print()
     for i, section in enumerate(sections(source, verbose=verbose, narrow=out.width < WIDE)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import UsageError
-from karat.metrics.graded import dcg, gain_of
+from karat.metrics.graded import dcg, gain_of, log_discount
 from karat.model.policy import is_judged
 from karat.model.rankings import place_in_group
 from karat.records import dataclass
@@ -155,7 +155,7 @@ def _bound_ndcg(r: Rankings, gaps: Gaps, beyond: Counts, k: Cutoff, gain: str, g
     """The extremes of DCG / ideal DCG over the grades of these docs, and of as many more `beyond` the cutoff."""
     queries, size = len(r), np.bincount(gaps.query, minlength=len(r))
     base, ideal = dcg(r, k, gain), Ideal.of(r.gold_query, gain_of(r.gold_grade, gain, ()), queries, k, gains)
-    discounts = 1 / np.log2(gaps.rank + 1.0)
+    discounts = 1 / log_discount(gaps.rank)
     high = ideal.extreme(base, cumulate(gaps.query, discounts, size), size, largest=True)
     room = size + (beyond if k is None else np.minimum(beyond, k))
     last = np.repeat(np.arange(queries), room - size)  # docs beyond the cutoff gain nothing, and come first
@@ -202,7 +202,7 @@ class Ideal:
         order = np.lexsort((-gain, query))
         place = place_in_group(query[order])
         top = place <= (k or math.inf)
-        known = sum_by(query[order][top], (gain[order] / np.log2(place + 1.0))[top], queries)
+        known = sum_by(query[order][top], (gain[order] / log_discount(place))[top], queries)
         reach = tuple(np.bincount(query[gain >= g], minlength=queries) for g in levels.tolist())
         return Ideal(known, np.diff(levels, prepend=0.0), np.searchsorted(positive, levels), reach, k, len(positive))
 
@@ -217,7 +217,7 @@ class Ideal:
         numbers = np.arange(taken.shape[1])
         sums, gained = np.zeros((self.grades, *taken.shape)), np.zeros(self.grades)
         deepest = self.k or int(max((c.max(initial=0) for c in self.reach), default=0)) + len(numbers)
-        top = np.concatenate(([0.0], np.cumsum(1 / np.log2(np.arange(1, deepest + 1) + 1.0))))
+        top = np.concatenate(([0.0], np.cumsum(1 / log_discount(np.arange(1, deepest + 1)))))
         for step, group, reach in zip(self.steps, self.group, self.reach, strict=True):
             if group < self.grades:
                 before = np.minimum(reach, deepest)[:, None]
@@ -263,7 +263,7 @@ def weigh_ranks(measure: Measure, rank: Counts) -> Values:
     inside = (rank > 0) & (rank <= (measure.k or np.inf))
     if measure.metric.name == "precision":
         return inside / float(measure.k or 1)
-    return np.where(inside, 1 / np.log2(np.maximum(rank, 1) + 1.0), 0.0)
+    return np.where(inside, 1 / log_discount(np.maximum(rank, 1)), 0.0)
 
 
 def gain_of_grades(measure: Measure, grades: Values) -> Values:

@@ -10,7 +10,7 @@ import pytest
 
 import karat
 from karat.metrics import parse
-from karat.metrics.bounds import OFFERED, bound_values
+from karat.metrics.unjudged_bounds import OFFERED, bound_values
 from karat.model.rankings import Rankings
 
 GRADES = (0, 1, 3)
