@@ -35,9 +35,9 @@ from karat.results.remarks import CASES
 from karat.results.result import Result, RunResult
 from karat.results.sampling import Sampling, refuse_undated, refuse_weightless, sampling
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
-from karat.results.values import aggregate, measure_rankings, rankings_for
-from karat.results.words import queries_text
+from karat.results.values import aggregate, measure_rankings
 from karat.store.cache import Cache, Entry, StoredRun
+from karat.verbs.data_notes import note_lacking, note_marked_with_gold, note_unanswered, note_undated, note_undefined
 from karat.verbs.log_metrics import describe_routes, log_panel
 from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, plans_of_log, session_of
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from karat.model.docs import Docs
     from karat.model.engine import Watch
     from karat.model.queries import Queries
-    from karat.model.rankings import Rankings
     from karat.ontology.terms import Ontology
 
 
@@ -111,7 +110,7 @@ def evaluate(
     measures = parse_all(metrics, ks, settings.like)
     if ks and not {m.k for m in measures} & set(ks):
         job.notes = (*job.notes, "ks is not used: every metric has a cutoff of its own, or takes none")
-    job.notes = (*job.notes, *_marked_with_gold(job))
+    job.notes = (*job.notes, *note_marked_with_gold(job.gold, job.queries))
     job.needs_gold = any("gold" in m.needs for m in measures)
     if qrels is None:
         _check_needs_no_gold(measures)
@@ -197,45 +196,6 @@ def _check_table(table: Queries, query_ids: Collection[str]) -> None:
             f"{shown(next(iter(table.fields)))}, gold and runs have ids such as {shown(next(iter(query_ids)))}; "
             "name the table of these queries"
         )
-
-
-def _marked_with_gold(job: _Job) -> list[str]:
-    """That queries without an answer have relevant docs, which do not count."""
-    if job.gold is None or job.queries is None:
-        return []
-    qrels = job.gold.qrels
-    known = set(qrels.query_ids)
-    marked = [q for q in job.queries.no_answer if q in known and any(map(is_relevant, qrels.for_query(q).values()))]
-    if not marked:
-        return []
-    are, have = ("is", "has") if len(marked) == 1 else ("are", "have")
-    text = f"{queries_text(len(marked))} {are} marked no_answer and {have} relevant docs in the gold"
-    return [f"{text}, which do not count: correct one or the other"]
-
-
-def _unanswered(table: Queries | None, query_ids: Sequence[str], measures: Iterable[Measure]) -> list[str]:
-    """How many queries of a table are neither in the gold nor in the run, where a metric is over all queries."""
-    if table is None or not any(m.over_whole_run for m in measures):
-        return []
-    count = len(table.fields.keys() - set(query_ids))
-    text = f"{queries_text(count)} of {os.path.basename(table.source)} {'is' if count == 1 else 'are'}"
-    return [f"{text} in neither the gold nor this run"] if count else []
-
-
-def _lacking(table: Queries | None, query_ids: Sequence[str], weights: Mapping[str, float]) -> list[str]:
-    """How many of the queries a table does not know, and how many count by no weight of their own."""
-    if table is None:
-        return []
-    unknown = sum(q not in table.fields for q in query_ids)
-    unweighted = sum(q not in weights for q in query_ids) if weights else 0
-    return [
-        f"{count:,} of {queries_text(len(query_ids))} {'is' if count == 1 else 'are'} {what}"
-        for count, what in (
-            (unknown, f"not in {os.path.basename(table.source)}"),
-            (unweighted, "without a weight: 1 is taken"),
-        )
-        if count
-    ]
 
 
 def _default_metrics(names: Sequence[str], ks: Sequence[int] | None, runs: Sequence[Any]) -> Iterable[str]:
@@ -357,11 +317,11 @@ class _Job:
             run, aligned, stored = self._align(logged, source, entry, self.policy)
         rankings = stored.rankings
         query_ids, values = measure_rankings(measures, rankings)
-        notes = [*self.notes, *stored.notes, *_lacking(self.queries, query_ids, self.sampling.weights)]
-        notes += _unanswered(self.queries, query_ids, measures)
+        notes = [*self.notes, *stored.notes, *note_lacking(self.queries, query_ids, self.sampling.weights)]
+        notes += note_unanswered(self.queries, query_ids, measures)
         if self.needs is not None:
-            notes += _count_undated(self.needs, rankings)
-        notes += _undefined(measures, values, rankings)
+            notes += note_undated(self.needs, rankings)
+        notes += note_undefined(measures, values, rankings)
         if self.policy.as_of_filter and logged is not None:
             notes += self._made_by_filter(logged, measures, values)
         details = aligned if self.engine.details else None
@@ -569,22 +529,6 @@ class _Job:
             change = change_of(measure.name, before, after).text
             notes.append(f"as_of_filter: {measure.name} {change_text(measure.name, before, after)} ({change})")
         return notes
-
-
-def _count_undated(needs: Needs, rankings: Rankings) -> list[str]:
-    """What the metrics that look beyond the judged docs could not count."""
-    from karat.metrics.budget import undated
-
-    dated = [m for m in needs.measures if {"items", "doc_version"} <= set(m.needs)]
-    terms = rankings.terms.notes if rankings.terms is not None else ()
-    left_out = [(m.name, undated(rankings_for(m, rankings), None if m.k is None else int(m.k))) for m in dated]
-    return [*terms, *(f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n)]
-
-
-def _undefined(measures: list[Measure], values: Mapping[str, NDArray[np.float64]], rankings: Rankings) -> list[str]:
-    """How many of the queries that a metric is about have no value."""
-    counts = [(m.name, np.count_nonzero(~np.isnan(values[m.name])), len(rankings_for(m, rankings))) for m in measures]
-    return [f"{name}: {n - known:,} of {n:,} queries have no value" for name, known, n in counts if known < n]
 
 
 def _check_not_gold(run: Any, qrels: Any) -> None:

@@ -1,0 +1,78 @@
+"""Notes of an evaluation: which queries its table, its gold and its metrics do not agree about."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.model.policy import is_relevant
+from karat.results.values import rankings_for
+from karat.results.words import queries_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.align.needs import Needs
+    from karat.metrics.grammar import Measure
+    from karat.model.queries import Queries
+    from karat.model.rankings import Rankings
+    from karat.results.gold import Gold
+
+
+def note_marked_with_gold(gold: Gold | None, queries: Queries | None) -> list[str]:
+    """That queries without an answer have relevant docs, which do not count."""
+    if gold is None or queries is None:
+        return []
+    qrels = gold.qrels
+    known = set(qrels.query_ids)
+    marked = [q for q in queries.no_answer if q in known and any(map(is_relevant, qrels.for_query(q).values()))]
+    if not marked:
+        return []
+    are, have = ("is", "has") if len(marked) == 1 else ("are", "have")
+    text = f"{queries_text(len(marked))} {are} marked no_answer and {have} relevant docs in the gold"
+    return [f"{text}, which do not count: correct one or the other"]
+
+
+def note_unanswered(table: Queries | None, query_ids: Sequence[str], measures: Iterable[Measure]) -> list[str]:
+    """How many queries of a table are neither in the gold nor in the run, where a metric is over all queries."""
+    if table is None or not any(m.over_whole_run for m in measures):
+        return []
+    count = len(table.fields.keys() - set(query_ids))
+    text = f"{queries_text(count)} of {os.path.basename(table.source)} {'is' if count == 1 else 'are'}"
+    return [f"{text} in neither the gold nor this run"] if count else []
+
+
+def note_lacking(table: Queries | None, query_ids: Sequence[str], weights: Mapping[str, float]) -> list[str]:
+    """How many of the queries a table does not know, and how many count by no weight of their own."""
+    if table is None:
+        return []
+    unknown = sum(q not in table.fields for q in query_ids)
+    unweighted = sum(q not in weights for q in query_ids) if weights else 0
+    return [
+        f"{count:,} of {queries_text(len(query_ids))} {'is' if count == 1 else 'are'} {what}"
+        for count, what in (
+            (unknown, f"not in {os.path.basename(table.source)}"),
+            (unweighted, "without a weight: 1 is taken"),
+        )
+        if count
+    ]
+
+
+def note_undated(needs: Needs, rankings: Rankings) -> list[str]:
+    """What the metrics that look beyond the judged docs could not count."""
+    from karat.metrics.budget import undated
+
+    dated = [m for m in needs.measures if {"items", "doc_version"} <= set(m.needs)]
+    terms = rankings.terms.notes if rankings.terms is not None else ()
+    left_out = [(m.name, undated(rankings_for(m, rankings), None if m.k is None else int(m.k))) for m in dated]
+    return [*terms, *(f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n)]
+
+
+def note_undefined(measures: list[Measure], values: Mapping[str, NDArray[np.float64]], rankings: Rankings) -> list[str]:
+    """How many of the queries that a metric is about have no value."""
+    counts = [(m.name, np.count_nonzero(~np.isnan(values[m.name])), len(rankings_for(m, rankings))) for m in measures]
+    return [f"{name}: {n - known:,} of {n:,} queries have no value" for name, known, n in counts if known < n]
