@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
 from karat.align import align, find, find_queries
 from karat.align.gold import unjudged_queries
 from karat.align.hits import Aligned, without_judgments
@@ -42,6 +40,7 @@ from karat.verbs.log_metrics import describe_routes, log_panel
 from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, plans_of_log, session_of
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from karat.align.needs import Needs
