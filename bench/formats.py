@@ -1,4 +1,4 @@
-"""The same rows in every format, and run logs, without the compiled kernel: `make bench-formats`.
+"""The same rows in every format, and run logs, with the compiled kernel and without: `make bench-formats`.
 
 6,980 queries × 1,000 docs as a TREC file in order and shuffled, as Parquet, and as frames of pyarrow, polars and
 pandas; beside them pyarrow's `read_table`. A run log of 200,000 queries × 20 results with all fields, beside a loop
@@ -131,6 +131,27 @@ def child(kind: str, qrels: str, source: str) -> None:
     os._exit(0)  # some packages complain when they are unloaded
 
 
+def set_bars(
+    report: Report, title: str, cpu: dict[str, float], memory: dict[str, float], peaks: dict[str, float]
+) -> None:
+    """What is asked of the kernel, and of numpy alone."""
+
+    def bar(text: str, value: float, most: float, shown: str = "") -> None:
+        report.bar(f"{title}: {text}", shown or times(value), value <= most)
+
+    for kind in FRAMES:
+        bar(f"a frame of {kind} no slower than the text with the same rows, CPU", cpu[kind] / cpu[TEXT], 1)
+    ratio = cpu[PARQUET] / (cpu[READ] + cpu[ARROW])
+    bar(f"Parquet at most {MOST_PARQUET:g}× pyarrow's read_table and its frame, CPU", ratio, MOST_PARQUET)
+    ratio = peaks[PARQUET] / peaks[TEXT]
+    both = f"{times(ratio)} ({megabytes(peaks[PARQUET])}, {megabytes(peaks[TEXT])})"
+    bar(f"`karat evaluate` of Parquet at most {MOST_MEMORY:g}× the peak of text", ratio, MOST_MEMORY, both)
+    ratio = cpu[SHUFFLED] / cpu[TEXT]
+    bar(f"shuffled at most {MOST_SHUFFLED:g}× the same rows in order, CPU", ratio, MOST_SHUFFLED)
+    bar(f"a run log at most {MOST_LOG:g}× a typed msgspec loop, CPU", cpu[LOG] / cpu[LOOP], MOST_LOG)
+    bar(f"its peak at most {megabytes(MOST_LOG_BYTES)}", memory[LOG], MOST_LOG_BYTES, megabytes(memory[LOG]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The same rows in every format.")
     parser.add_argument("--quick", action="store_true", help="a tenth of the queries, one round; writes nothing")
@@ -151,46 +172,31 @@ def main() -> None:
         python(__file__, "log", stem, str(20_000 if quick else 200_000))
     tables = {TEXT: str(work.run), SHUFFLED: f"{stem}.shuffled", LOG: f"{stem}.jsonl", LOOP: f"{stem}.jsonl"}
     kinds = (TEXT, *FRAMES, PARQUET, READ, SHUFFLED, LOG, LOOP)
-    wall, cpu, memory, peaks = {}, {}, {}, {}
-    for round_ in range(1 if quick else 3):
-        for kind in kinds:
-            progress(f"round {round_ + 1}: {kind}")
-            qrels = f"{stem}.log.qrels" if kind == LOG else str(work.qrels)
-            source = tables.get(kind, f"{stem}.parquet")
-            done = python(__file__, "child", kind, qrels, source, env={"KARAT_KERNEL": "numpy"})
-            answer = done.answer
-            wall[kind] = min(wall.get(kind, answer["wall"]), answer["wall"])
-            cpu[kind] = min(cpu.get(kind, answer["cpu"]), answer["cpu"])
-            memory[kind] = min(memory.get(kind, done.memory), done.memory)
-    for kind, run in ((TEXT, tables[TEXT]), (PARQUET, f"{stem}.parquet")):
-        command = ["-m", "karat", "evaluate", str(work.qrels), run, "--metric", METRICS, "--no-cache"]
-        peaks[kind] = python(*command, env={"KARAT_KERNEL": "numpy"}).memory
     size = os.path.getsize(tables[LOG])
     report.note(
-        f"{work.queries:,} queries × 1,000 docs to five means, on all cores, without the compiled kernel; "
-        f"the run log has {megabytes(size)}. Frames are in memory before the clock starts."
+        f"{work.queries:,} queries × 1,000 docs to five means, on all cores; the run log has {megabytes(size)}. "
+        "Frames are in memory before the clock starts."
     )
-    report.table(
-        ["", "CPU", "wall", "peak"],
-        [[kind, seconds(cpu[kind]), seconds(wall[kind]), megabytes(memory[kind])] for kind in kinds],
-    )
-    for kind in FRAMES:
-        ratio = cpu[kind] / cpu[TEXT]
-        report.bar(f"a frame of {kind} no slower than the text with the same rows, CPU", times(ratio), ratio <= 1)
-    ratio = cpu[PARQUET] / (cpu[READ] + cpu[ARROW])
-    report.bar(
-        f"Parquet at most {MOST_PARQUET:g}× pyarrow's read_table and its frame, CPU",
-        times(ratio),
-        ratio <= MOST_PARQUET,
-    )
-    ratio = peaks[PARQUET] / peaks[TEXT]
-    both = f"{times(ratio)} ({megabytes(peaks[PARQUET])}, {megabytes(peaks[TEXT])})"
-    report.bar(f"`karat evaluate` of Parquet at most {MOST_MEMORY:g}× the peak of text", both, ratio <= MOST_MEMORY)
-    ratio = cpu[SHUFFLED] / cpu[TEXT]
-    report.bar(f"shuffled at most {MOST_SHUFFLED:g}× the same rows in order, CPU", times(ratio), ratio <= MOST_SHUFFLED)
-    ratio = cpu[LOG] / cpu[LOOP]
-    report.bar(f"a run log at most {MOST_LOG:g}× a typed msgspec loop, CPU", times(ratio), ratio <= MOST_LOG)
-    report.bar(f"its peak at most {megabytes(MOST_LOG_BYTES)}", megabytes(memory[LOG]), memory[LOG] <= MOST_LOG_BYTES)
+    for kernel, title in (("compiled", "with the kernel"), ("numpy", "without it")):
+        env = {"KARAT_KERNEL": kernel}
+        wall, cpu, memory, peaks = {}, {}, {}, {}
+        for round_ in range(1 if quick else 3):
+            for kind in kinds:
+                progress(f"{title}, round {round_ + 1}: {kind}")
+                qrels = f"{stem}.log.qrels" if kind == LOG else str(work.qrels)
+                done = python(__file__, "child", kind, qrels, tables.get(kind, f"{stem}.parquet"), env=env)
+                answer = done.answer
+                wall[kind] = min(wall.get(kind, answer["wall"]), answer["wall"])
+                cpu[kind] = min(cpu.get(kind, answer["cpu"]), answer["cpu"])
+                memory[kind] = min(memory.get(kind, done.memory), done.memory)
+        for kind, run in ((TEXT, tables[TEXT]), (PARQUET, f"{stem}.parquet")):
+            command = ["-m", "karat", "evaluate", str(work.qrels), run, "--metric", METRICS, "--no-cache"]
+            peaks[kind] = python(*command, env=env).memory
+        report.table(
+            [title, "CPU", "wall", "peak"],
+            [[kind, seconds(cpu[kind]), seconds(wall[kind]), megabytes(memory[kind])] for kind in kinds],
+        )
+        set_bars(report, title, cpu, memory, peaks)
     report.note(load.told())
     finish("formats", report, begun, partial=quick)
 

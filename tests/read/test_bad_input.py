@@ -568,6 +568,12 @@ REFUSED = [
         name="run.jsonl",
     ),
     run(
+        "log-number-too-large-in-another-field",
+        log(more=', "mine": 1e999'),
+        "run.jsonl:1: a number is too large",
+        name="run.jsonl",
+    ),
+    run(
         "log-topk-of-texts",
         log('"d1"'),
         'run.jsonl:1: topk item 1: expected an object, such as {"doc_id": "d1"}, found text',

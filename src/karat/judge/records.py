@@ -36,14 +36,14 @@ def read_records(path: str, kind: type[T], expected: str, problem_of: Callable[[
     lines = list(open_input(check_path(path)).lines())
     for place, (number, raw) in enumerate(lines, start=1):
         try:
-            row = decoder.decode(raw)
+            row, twice = decoder.decode(raw), repeated_in(raw)
         except NOT_JSON as error:
             if place == len(lines) and not raw.endswith(b"\n") and not isinstance(error, msgspec.ValidationError):
                 notes = (f"{path}:{number}: the last line breaks off after {shown(raw[-20:])} and is ignored",)
                 break
             problems.add(number, reason(error, raw, expected))
             continue
-        problem = repeated_in(raw) or problem_of(row)
+        problem = twice or problem_of(row)
         if problem is not None:
             problems.add(number, problem)
         else:

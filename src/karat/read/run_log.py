@@ -142,12 +142,12 @@ def log_lines(
     number = 0
     for number, raw in numbered_lines(path, stdin):
         try:
-            line = decode_line(raw)
+            line, twice = decode_line(raw), repeated_in(raw)
         except NOT_JSON as error:
             problems.add(number, reason(error, raw, EXPECTED))
             continue
         query = text_id(line.query_id)
-        if (twice := repeated_in(raw)) is not None:
+        if twice is not None:
             problems.add(number, twice)
         elif query is None:
             problems.add(number, f"query_id must be text or an integer, found {shown(line.query_id)}")
