@@ -390,6 +390,7 @@ OWN_WAY = {
     "karat.store.built._write_sums": "a file of such a folder",
     "karat.retrieve.dense.Dense._block": "a file of such a folder",
     "karat.report.html.page.library.<locals>.write": "a file of such a folder",
+    "karat.report.html.page._template.<locals>.write": "a file of such a folder",
     "karat.store.journal.append_lines": "whole lines at the end of a file that grows, points journal.*",
     "karat.store.answers.AnswerStore.__init__": "a database that is damaged gets another name; SQLite writes its own",
     "karat.store.scratch.scratch_folder": "temporary tables, point scratch.create",
