@@ -70,8 +70,8 @@ class Outcome:
     name: str
     judged: int
     failures: int
-    seconds: float
-    """Of one call."""
+    seconds: float | None
+    """Of one call; None where an earlier run left all answers in its cache."""
     calibration: Calibration
 
     @property
@@ -84,7 +84,8 @@ class Outcome:
         figures = [f"{s.estimate:.3f} [{s.low:.3f}, {s.high:.3f}]" for s in (of.sensitivity, of.specificity, of.skill)]
         kappa = f"{self.calibration.weighted_kappa.estimate:.3f}"
         verdict = "refused" if self.refused else "accepted"
-        return [self.name, str(self.judged), str(self.failures), f"{self.seconds:.1f}", *figures, kappa, verdict]
+        seconds = "from the cache" if self.seconds is None else f"{self.seconds:.1f}"
+        return [self.name, str(self.judged), str(self.failures), seconds, *figures, kappa, verdict]
 
 
 def main() -> int:
@@ -195,7 +196,7 @@ def judge_pairs(url: str, pairs: dict[tuple[str, str], int], folder: Path, name:
         judge=karat.JudgeOptions(MODEL, url=f"{url}/v1", reason=reason, parameters={"max_tokens": 200}, timeout=600),
         workers=1,
     )
-    seconds = (time.perf_counter() - start) / max(outcome.calls, 1)
+    seconds = (time.perf_counter() - start) / outcome.calls if outcome.calls else None
     person, now = Person("gold"), utc_now()
     add_judgments(labels, [Judgment(q, d, grade, "0-3", person, now, drawn=drawn) for (q, d), grade in pairs.items()])
     calibration = karat.calibrate_judge(judgments, labels)
