@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -14,6 +15,7 @@ from karat.report.html.clean_text import clean, name
 from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_from, source_of
+from karat.results.decisions import ComparisonOutcome
 from saved_documents import read_document, saved_document
 
 MARKUP = (
@@ -239,3 +241,11 @@ def test_notes_on_the_data_stand_on_the_first_screen_with_their_number() -> None
     assert "1 query of this run without gold: left out" in box and "end at rank 2, so recall@5" in box
     assert "unjudged docs in the top 10 (counted as not relevant): run 30 of 60" in box
     assert "1 query of this run" not in page[page.index('id="facts"') :]
+
+
+def test_the_chart_of_changes_knows_every_outcome_of_a_comparison() -> None:
+    """A segment that was not tested must not be drawn as one without a significant difference."""
+    script = (Path(karat.__file__).parent / "report/html/assets/charts.js").read_text("utf-8")
+    listed = re.search(r"^const OUTCOMES = (\[.*\]);$", script, re.MULTILINE)
+    assert listed is not None
+    assert sorted(json.loads(listed[1])) == sorted(get_args(ComparisonOutcome))

@@ -812,6 +812,13 @@ def test_other_statistics_are_bootstrapped_like_the_mean() -> None:
             interval(data, **options)  # type: ignore[arg-type]
 
 
+def test_values_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(karat.UsageError, match=r"values must be a list of numbers.*could not convert string to float"):
+        karat.interval(["a"])  # type: ignore[list-item]
+    with pytest.raises(karat.UsageError, match="b must be a list of numbers"):
+        karat.paired_test([1.0, 2.0], [1.0, None, [2.0]])  # type: ignore[list-item]
+
+
 def test_values_beyond_their_bounds_are_refused() -> None:
     with pytest.raises(karat.UsageError, match="values must be within their bounds, 0 to 1, found 2"):
         karat.interval([0.2, 0.5, 2.0], bounds=(0, 1))

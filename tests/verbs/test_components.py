@@ -187,6 +187,17 @@ def test_a_line_without_a_stage_loses_nothing_there() -> None:
     assert (found.counts["lost_at.rerank"], found.counts["cut"]) == (1, 1)
 
 
+def test_queries_with_results_that_lack_stages_are_told() -> None:
+    """q2 was not reranked and q3 has no stages; q4 returned nothing, so that its stages are none either."""
+    gold = {q: {"a": 1} for q in ("q1", "q2", "q3", "q4")}
+    stages = {"q1": {"retrieve": ["a"], "rerank": ["a"]}, "q2": {"retrieve": ["a"]}}
+    found = karat.stage_funnel(gold, stages, {"q1": ["a"], "q2": ["a"], "q3": ["x"]}, k=5)
+    assert found.notes == (
+        "1 query with results but no stages: what was not returned counts as never_retrieved",
+        "1 query without the stage rerank: no doc is lost there",
+    )
+
+
 def test_the_funnel_of_a_log_with_gold_by_doc_follows_the_docs_of_its_chunks() -> None:
     """d1 is delivered by another chunk than was retrieved first; the log says that c9 belongs to d2, and d2 is lost."""
     log = [

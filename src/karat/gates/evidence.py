@@ -1,4 +1,4 @@
-"""Gates over a result: what was measured for each gate, run and segment; gates that short lists leave undecided."""
+"""Gates over a result, at the risk that is set: a row for each gate, run and segment; short lists decide nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gate will say of queries that nobody has collected yet: simulated samples, judged as real ones are."""
+"""What a gate will say of queries not collected yet: samples of `stats/planning.py`, judged as real ones are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Metrics of relevance: hit, precision, recall, F, reciprocal rank, average precision, preferences, and sets."""
+"""Metrics of relevance: hit, precision, recall, F, reciprocal rank, average precision, preferences and sets.
+
+Preferences are bpref and compatibility, the rank-biased overlap with the ideal order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a relevant doc that was not returned got lost on its way through the stages of a run log."""
+"""Where a relevant doc that was not returned got lost, for the page and `diagnose`; `funnel.py` counts them all."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from karat.stats.intervals import (
     checked_count,
     checked_method,
     checked_share,
+    checked_values,
     chosen_method,
     clopper_pearson,
     jackknife_means,
@@ -71,7 +72,7 @@ def interval(
         raise UsageError("sequential is for means of values with bounds, such as (0, 1), without another method")
     checked_count("resamples", resamples, 100)
     checked_count("seed", seed, 0)
-    data = np.asarray(values, dtype=np.float64).ravel()
+    data = checked_values("values", values)
     if len(beyond := data[(data < least) | (data > most)]):
         raise UsageError(f"values must be within their bounds, {least:g} to {most:g}, found {beyond[0]:g}")
     if statistic != "mean":

@@ -85,6 +85,14 @@ def checked_share(name: str, value: float) -> float:
     return float(value)
 
 
+def checked_values(name: str, values: Sequence[float] | Floats) -> Floats:
+    """Numbers in one row."""
+    try:
+        return np.asarray(values, dtype=np.float64).ravel()
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name} must be a list of numbers, with NaN for those that are undefined ({error})") from None
+
+
 def checked_count(name: str, value: int, least: int) -> int:
     """A whole number that is large enough."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:

@@ -10,7 +10,7 @@ import numpy as np
 from karat.errors import UsageError, nearest
 from karat.records import dataclass
 from karat.stats.defaults import ALPHA, DRAWS, SEED
-from karat.stats.intervals import TOLERANCE, checked_count, checked_share, standard_error
+from karat.stats.intervals import TOLERANCE, checked_count, checked_share, checked_values, standard_error
 from karat.stats.resample import Group, Units, mean_of, resampled
 from karat.stats.sign_flips import flip_signs
 
@@ -56,7 +56,7 @@ def paired_test(
     The test flips the signs of differences at random unless another is named. p is never 0, and differences that are
     all equal, or of one unit, are never significant by their spread alone.
     """
-    first, second = (np.asarray(x, dtype=np.float64).ravel() for x in (a, b))
+    first, second = checked_values("a", a), checked_values("b", b)
     if len(first) != len(second):
         raise UsageError(f"paired values must be of the same queries: found {len(first)} and {len(second)} values")
     level = checked_share("alpha", alpha)

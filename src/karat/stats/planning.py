@@ -1,4 +1,4 @@
-"""Samples that nobody has collected yet: drawn from the values at hand, moved to a stated truth.
+"""Samples of queries or conversations that nobody has collected yet: drawn from the values at hand, moved to a truth.
 
 The distribution of the values is tilted exponentially, which keeps their support and changes as little else as can be,
 so that its mean is the truth. Whole conversations are drawn where there are some. Intervals of the samples are those

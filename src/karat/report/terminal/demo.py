@@ -60,7 +60,7 @@ def conclude(row: Decision, queries: str) -> str:
     if not row.significant:
         enough = f"; about {round_up(row.needed):,} would tell" if row.needed is not None else ""
         return f"no significant difference ({row.n} {queries}{enough})"
-    return plain(f"{row.outcome} than {row.baseline} (p {p_text(row.p_adjusted)})")
+    return plain(f"{row.outcome} than {row.baseline} (adjusted p {p_text(row.p_adjusted)})")
 
 
 def _where(demo: Demo) -> Table:

@@ -167,7 +167,7 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
         if any(metric in s.too_few for s in rows):
             out.print(line(describe_few(candidate.sampling.minimum), style="dim"))
     if hidden := len(segments) - len(small) - len(rows):
-        out.print(line(f"and {hidden} more segments that are better; use --verbose to show them", style="dim"))
+        out.print(line(f"and {plural(hidden, 'segment')} with better values; use --verbose to show them", style="dim"))
     if small:
         span = _span([s.metrics[metric].n for s in small])
         units = [min(s.metrics[metric].units, s.metrics[metric].n) for s in small]

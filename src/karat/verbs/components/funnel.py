@@ -1,4 +1,4 @@
-"""The stage funnel: at which stage is each relevant doc lost?"""
+"""The stage funnel: how many relevant docs are lost at each stage."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from karat.errors import InputError
 from karat.metrics.component_figures import CUT, DELIVERED, LOST, NEVER
 from karat.model.policy import RELEVANT, is_relevant
 from karat.results.components import Component
+from karat.results.words import plural
 from karat.verbs.components.estimator import Estimator
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def stage_funnel(
     if not total:
         raise InputError("the stage funnel needs gold with at least one relevant doc, found none")
     whole = [float(table[q]["gold"]) for q in ids]
-    notes = []
+    notes = _stage_notes(ids, stages, final, names)
     if late:
         notes.append(
             f"{late} relevant docs are in a stage and not in one before it: each is lost after the last that holds it"
@@ -77,6 +78,26 @@ def stage_funnel(
         per_query={q: row for q, row in table.items() if row["gold"]},
         notes=tuple(notes),
     )
+
+
+def _stage_notes(
+    ids: Sequence[str],
+    stages: Mapping[str, Mapping[str, Sequence[str]]],
+    final: Mapping[str, Sequence[str]],
+    names: Sequence[str],
+) -> list[str]:
+    """What to know of queries with results whose lines lack stages that others have."""
+    returned = [q for q in ids if final.get(q)]
+    blank = sum(not stages.get(q) for q in returned)
+    out = []
+    if blank:
+        out.append(
+            f"{plural(blank, 'query', 'queries')} with results but no stages: what was not returned counts as {NEVER}"
+        )
+    for name in names:
+        if lacking := sum(bool(stages.get(q)) and name not in stages[q] for q in returned):
+            out.append(f"{plural(lacking, 'query', 'queries')} without the stage {name}: no doc is lost there")
+    return out
 
 
 def _end(doc: str, steps: Mapping[str, set[str]], top: set[str], returned: set[str]) -> tuple[str, bool]:

@@ -91,16 +91,17 @@ const runEntries = (names) => names.map((run) => ({ label: run, colour: runColou
 
 const SEGMENTS = 16;
 let everySegment = false;
-const TONES = { up: "better", down: "worse", "": "no significant difference", few: "too few queries" };
-const toneColours = () => Object.fromEntries(Object.keys(TONES).map((t, i) => [t, shades(["#00895f", "#c44e00", "#4a5868", "#aab4c0"],
-  ["#5ad1a4", "#ff9a6b", "#c3cedb", "#5f6d7c"])[i]]));
+// Every outcome of a comparison, with the colour that it has in the chart.
+const OUTCOMES = ["better", "worse", "different", "no significant difference", "too few queries", "not tested"];
+const toneColours = () => Object.fromEntries(OUTCOMES.map((t, i) => [t, shades(["#00895f", "#c44e00", "#2f6fd0", "#4a5868", "#aab4c0", "#aab4c0"],
+  ["#5ad1a4", "#ff9a6b", "#7fb0ff", "#c3cedb", "#5f6d7c", "#5f6d7c"])[i]]));
 // A row for all queries and one for each segment; without segments, one for each metric.
 function forestRows() {
   const mine = data.changes.filter((c) => c.candidate === choice.run && c.delta !== null), bySegment = mine.some((c) => c.segment !== null);
   // Scales share no axis, nor do ratios and differences: those of the chosen metric's kind are shown.
   const neutral = mine.find((c) => c.metric === choice.metric)?.neutral ?? 0, { scale } = columns.get(choice.metric);
   const rows = (bySegment ? mine.filter((c) => c.metric === choice.metric) : mine.filter((c) => columns.get(c.metric).scale === scale && c.neutral === neutral)).map((c) => ({
-    ...c, name: !bySegment ? c.metric : c.segment ?? "all queries", whole: c.segment === null, kind: c.outcome === "too few queries" ? "few" : c.tone, small: c.outcome === "too few queries",
+    ...c, name: !bySegment ? c.metric : c.segment ?? "all queries", whole: c.segment === null, small: c.outcome === "too few queries" || c.outcome === "not tested",
     low: c.low ?? c.delta, high: c.high ?? c.delta }));
   const worst = (a, b) => better(choice.metric, a.delta - b.delta);
   return bySegment ? rows.sort((a, b) => b.whole - a.whole || a.small - b.small || worst(a, b)) : rows;
@@ -115,7 +116,7 @@ function forestSpec() {
   const pad = (right - left) * 0.06 || 0.01, scale = { domain: [left - pad, right + pad], nice: false };
   const narrow = $("forest").clientWidth < 480;
   const y = { field: "name", type: "nominal", sort: null, axis: { title: null, grid: false, ticks: false, domain: false, labelLimit: narrow ? 130 : 220 } };
-  const color = { field: "kind", type: "nominal", scale: { domain: Object.keys(colours), range: Object.values(colours) } };
+  const color = { field: "outcome", type: "nominal", scale: { domain: Object.keys(colours), range: Object.values(colours) } };
   const tooltip = [field("name", "segment"), field("text", "Δ"), field("ends", "interval"), field("pooled", "pooled Δ"), field("p", "test"), field("outcome"), field("n", "queries")];
   return { data: { values: rows }, height: 23 * rows.length, layer: [
     { data: { values: [{}] }, mark: { type: "rule", strokeDash: [4, 3] }, encoding: { x: { datum: neutral } } },

@@ -66,7 +66,7 @@ function showForestNote() {
   const rows = forestRows(), metric = choice.metric, segments = rows.filter((r) => !r.whole);
   const named = (some) => [some.slice(0, 3).flatMap((r, i) => [i ? "; " : "", own(r.name), " (" + r.text + ", " + count(r.n, "query", "queries") + ")"]),
     some.length > 3 ? "; and " + count(some.length - 3, "more segment", "more segments") : ""];
-  const worse = segments.filter((r) => r.kind === "down"), lower = segments.filter((r) => r.kind !== "down" && better(metric, r.delta - r.neutral) < 0);
+  const worse = segments.filter((r) => r.tone === "down"), lower = segments.filter((r) => r.tone !== "down" && better(metric, r.delta - r.neutral) < 0);
   const parts = !rows.length ? ["No comparison of ", own(choice.run), "."]
     : !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? reference), "."]
     : worse.length ? [el("b", { class: "down" }, "Significantly worse: "), named(worse), "."]
@@ -79,8 +79,8 @@ function showForestNote() {
   const more = rows.length - SEGMENTS - 1;
   $("forest-more").hidden = more <= 0;
   $("forest-more").textContent = everySegment ? "Show fewer segments" : `Show all ${count(rows.length - 1, "segment", "segments")}`;
-  const colours = toneColours(), kinds = new Set(forestView().map((r) => r.kind));
-  showLegend("forest", Object.keys(TONES).filter((t) => kinds.has(t)).map((t) => ({ label: TONES[t], colour: colours[t] })));
+  const colours = toneColours(), present = new Set(forestView().map((r) => r.outcome));
+  showLegend("forest", OUTCOMES.filter((o) => present.has(o)).map((o) => ({ label: o, colour: colours[o] })));
 }
 function showCurveNote() {
   if (!$("sweep-metric")) return;
