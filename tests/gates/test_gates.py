@@ -705,3 +705,17 @@ def test_a_gate_on_relevance_where_no_query_has_an_answer_says_so(tmp_path: Path
     result = karat.evaluate(gold, tmp_path / "log.jsonl", "hit@1", queries=unmarked, by="kind")
     row = karat.check(result, ["hit@1 >= 0.5 where kind = offtopic"]).rows[0]
     assert row.judged.why.startswith("12 queries with kind = offtopic, none with gold: hit@1")
+
+
+def test_a_quantile_passes_only_with_the_queries_that_were_not_answered_at_the_worst(tmp_path: Path) -> None:
+    """With 5 of 150 queries slow beyond measure the upper end of p95 is theirs; with 1 it is not."""
+    gold = {f"q{i}": {"d": 1} for i in range(150)}
+    for lost, outcome in ((5, "undecided"), (1, "pass")):
+        lines = [
+            {"query_id": f"q{i}", "topk": [{"doc_id": "d"}], "latency_ms": {"total": 20.0 + i}}
+            for i in range(lost, 150)
+        ]
+        (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        result = karat.evaluate(gold, str(tmp_path / "log.jsonl"), ["hit@1", "latency.p95"])
+        (row,) = karat.check(result, ["latency.p95 <= 200ms"]).rows
+        assert row.outcome == outcome

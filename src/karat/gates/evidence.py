@@ -28,7 +28,7 @@ from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
 from karat.results.pairing import follows_lists, have_same_lists, pair_on_basis, paired
 from karat.results.words import BASELINE, condition_text, segment_text
-from karat.stats.aggregates import Aggregate, ChangeScale, FigureChange, Statistic, measure_changes
+from karat.stats.aggregates import Aggregate, ChangeScale, FigureChange, Statistic, estimate_figures, measure_changes
 from karat.stats.defaults import ALPHA, MIN_UNITS
 from karat.stats.intervals import Interval, draws_needed, unit_deviation
 
@@ -51,6 +51,9 @@ EVIDENCE_KINDS: dict[Aggregate, Kind] = {
 }
 NO_BASELINE = "no baseline is named; set `baseline` (--baseline) to a run, or to a file written by `karat bless`"
 UNKNOWN = "the number of queries needed is not known for a difference of quantiles"
+
+SLOWEST = 1e300
+"""What a query that was not answered may have taken."""
 
 
 @dataclass(frozen=True)
@@ -305,9 +308,10 @@ class _View:
         if evidence.kind == "total" and parse(gate.metric).over_whole_run:
             return replace(evidence, absent=int(np.isnan(values).sum()))
         absent = self._unanswered(gate, segment)
-        if evidence.kind == "quantile":
-            return replace(evidence, values=values, sample=own, absent=absent)
-        return replace(evidence, absent=absent)
+        if evidence.kind != "quantile":
+            return replace(evidence, absent=len(absent))
+        worst = self._slowest(gate.metric, absent, segment) if absent else math.nan
+        return replace(evidence, values=values, sample=own, absent=len(absent), worst=worst)
 
     def _change(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
         """The change from the baseline; how many queries would decide one of quantiles nobody can say from these."""
@@ -320,10 +324,14 @@ class _View:
             deviation=math.nan if quantile else unit_deviation(change.differences, change.units),
             scale=change.statistic.change,
         )
-        absent = (
-            self._lacking(gate, segment) if change.statistic.aggregate == "sum" else self._unanswered(gate, segment)
+        absent = self._unanswered(gate, segment)
+        count = self._lacking(gate, segment) if change.statistic.aggregate == "sum" else 0
+        return replace(
+            evidence,
+            same_lists=self._same_lists and follows_lists(parse(gate.metric)),
+            absent=max(count, len(absent)),
+            worst=self._slowest(gate.metric, absent, segment, gate.factor) if quantile and absent else math.nan,
         )
-        return replace(evidence, same_lists=self._same_lists and follows_lists(parse(gate.metric)), absent=absent)
 
     def _lacking(self, gate: Gate, segment: Segment | None) -> int:
         """Queries that the baseline has a value for, and the run has not."""
@@ -332,16 +340,43 @@ class _View:
         rows = slice(None) if segment is None else rows_of(both.query_ids, self.run, [segment])[0]
         return int((np.isnan(both.candidate[0]) & ~np.isnan(both.base[0]))[rows].sum())
 
-    def _unanswered(self, gate: Gate, segment: Segment | None) -> int:
-        """Queries of which the run returned nothing, and did not say how long that took."""
-        rankings = self.run.rankings
+    def _unanswered(self, gate: Gate, segment: Segment | None) -> list[str]:
+        """Queries of which the run returned nothing, and did not say how long that took.
+
+        Without gold, those that the baseline has a value for: who else would know that they were asked?
+        """
+        rankings, ids = self.run.rankings, self.run.query_ids
         if rankings is None or not parse(gate.metric).over_whole_run:
-            return 0
+            return []
         empty = {rankings.query_ids[i] for i in np.flatnonzero(rankings.returned <= 0).tolist()}
         lacking = np.flatnonzero(np.isnan(self.run.values[gate.metric]))
         if segment is not None:
             lacking = np.intersect1d(lacking, segment.rows)
-        return sum(self.run.query_ids[i] in empty for i in lacking.tolist())
+        out = [ids[i] for i in lacking.tolist() if ids[i] in empty]
+        if self.base is not None and self.run.policy.missing == "zero":
+            known, asked = set(ids), np.flatnonzero(~np.isnan(self.base.values[gate.metric])).tolist()
+            others = [self.base.query_ids[i] for i in asked if self.base.query_ids[i] not in known]
+            if segment is not None and others:
+                slices = self.sampling.segments(others)
+                others = [others[i] for s in slices if s.by == segment.by for i in s.rows]
+            out += others
+        return out
+
+    def _slowest(self, metric: str, absent: Sequence[str], segment: Segment | None, factor: float = 1.0) -> float:
+        """The upper end of the interval of a quantile, or of its change, if queries without an answer were slowest."""
+        rows = slice(None) if segment is None else segment.rows
+        known, measured = np.array(self.run.query_ids)[rows].tolist(), self.run.values[metric][rows].tolist()
+        own: dict[str, float] = dict(zip(known, measured, strict=True)) | dict.fromkeys(absent, SLOWEST)
+        ids, values = list(own), np.array(list(own.values()))
+        units, statistic, choice = self.sampling.units(ids), self.run.statistic(metric), self._levels[0].choice()
+        everything = [np.arange(len(ids))]
+        if self.base is None:
+            ((interval,),) = estimate_figures([values], [statistic], units, everything, choice)
+            return interval.high
+        base = dict(zip(self.base.query_ids, self.base.values[metric].tolist(), strict=True))
+        before = np.array([[base.get(q, math.nan) for q in ids]])
+        ((change,),) = measure_changes(before, values[None, :], [statistic], units, everything, choice, factor=factor)
+        return change.intervals[0].high
 
     @cached_property
     def _same_lists(self) -> bool:

@@ -81,6 +81,8 @@ class GateEvidence:
     """Why the value is undefined, if more can be said than that."""
     absent: int = 0
     """Of a total or a quantile: queries that the run did not answer; with them it may be larger."""
+    worst: float = math.nan
+    """Of a quantile: the upper end of its interval if these queries were the slowest."""
     statistic: Statistic = Statistic()
     """What the value is of the queries' values."""
     scale: ChangeScale = "difference"
@@ -164,8 +166,7 @@ def _may_be_larger(gate: Gate, evidence: GateEvidence) -> bool:
         return False
     if evidence.statistic.aggregate != "quantile":
         return parse(gate.metric).metric.bounds[1] is None
-    within = 1.0 if gate.against is not None else share_up_to(evidence.values, gate.region.high)
-    return within * evidence.n / (evidence.n + evidence.absent) < evidence.statistic.quantile
+    return not gate.region.below_high(evidence.worst)
 
 
 def _may_grow_across(region: Region, total: float) -> bool:

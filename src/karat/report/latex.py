@@ -99,7 +99,7 @@ def _letter(i: int) -> str:
 
 
 def _beaten(view: View, i: int, metric: str) -> list[int]:
-    """The systems that this one is significantly better than."""
+    """The systems that this one is significantly better than; of a run and its baseline, what was decided counts."""
     test = view.pairs.get(metric)
     higher = parse(metric).metric.higher_is_better
     if test is None or higher is None:
@@ -109,9 +109,26 @@ def _beaten(view: View, i: int, metric: str) -> list[int]:
     for j, other in enumerate(view.systems):
         value = p.get(other.name)
         better = (mine.value_of(metric) > other.value_of(metric)) == higher
-        if j != i and value is not None and value < view.alpha and better:
+        decided = _outcome(view, i, j, metric)
+        if decided is not None:
+            beats = decided == "better"
+        else:
+            beats = j != i and value is not None and value < view.alpha and better
+        if beats:
             out.append(j)
     return out
+
+
+def _outcome(view: View, i: int, j: int, metric: str) -> str | None:
+    """What was decided of one system against another; None where neither is the other's baseline."""
+    first, second = view.systems[i].name, view.systems[j].name
+    for d in view.decisions:
+        if d.segment is None and d.metric == metric and not view.known_pairs:
+            if (d.candidate, d.baseline) == (first, second):
+                return d.outcome
+            if (d.baseline, d.candidate) == (first, second):
+                return {"better": "worse", "worse": "better"}.get(d.outcome, d.outcome)
+    return None
 
 
 def _caption(view: View, several: bool) -> list[str]:
@@ -121,8 +138,15 @@ def _caption(view: View, several: bool) -> list[str]:
     notes = [rf"{level}\% confidence intervals over {text(_sizes(view))}.{bold}"]
     if view.pairs:
         test = describe_tests(view.pairs.values())
+        families = dict.fromkeys(str(d.family) for d in view.decisions if d.segment is None and d.family is not None)
+        if families and not view.known_pairs:
+            ways = f"against the baseline by {' and '.join(families)}" + (
+                f", other pairs by {test}" if len(view.systems) > 2 else ""
+            )
+        else:
+            ways = test
         notes.append(
-            f"Superscripts: significantly better than the system of that letter ({test}, level {view.alpha:g})."
+            f"Superscripts: significantly better than the system of that letter ({text(ways)}, level {view.alpha:g})."
         )
     if others := [m for m in view.metrics if view.pairs and m not in view.pairs]:
         notes.append(f"Not tested over all pairs: {text(', '.join(others))}.")
