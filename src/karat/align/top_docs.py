@@ -64,8 +64,12 @@ class TopDocs(Mapping[int, "list[ReturnedDoc]"]):
         return {q: i for i, q in enumerate(self.query[starts].tolist())}, np.append(starts, len(self.query))
 
     @cached_property
-    def _strings(self) -> tuple[Strings, Strings]:
-        return self.doc.strings(), self.parent.strings()
+    def _columns(self) -> list[tuple[bytes, Indices, Indices]]:
+        """The texts of docs and of what these belong to, and where each begins and ends; once where they are equal."""
+        alike = self.doc.data == self.parent.data and np.array_equal(self.doc.sizes, self.parent.sizes)
+        columns = [self.doc] if alike else [self.doc, self.parent]
+        ends = [np.cumsum(column.sizes + 1, dtype=np.int64) - 1 for column in columns]
+        return [(column.data, end - column.sizes, end) for column, end in zip(columns, ends, strict=True)]
 
     def __len__(self) -> int:
         return len(self._bounds[0])
@@ -76,7 +80,11 @@ class TopDocs(Mapping[int, "list[ReturnedDoc]"]):
     def __getitem__(self, query: int) -> list[ReturnedDoc]:
         numbers, bounds = self._bounds
         rows = slice(*bounds[numbers[query] : numbers[query] + 2].tolist())
-        doc, parent = (column.take(rows).texts() for column in self._strings)
+        texts = [
+            [data[a:b].decode() for a, b in zip(start[rows].tolist(), end[rows].tolist(), strict=True)]
+            for data, start, end in self._columns
+        ]
+        doc, parent = texts[0], texts[-1]
         score = [None if s != s else s for s in self.score[rows].tolist()]
         version = [math.nan] * len(doc) if self.version is None else self.version[rows].tolist()
         return [*map(ReturnedDoc, doc, score, parent, version)]

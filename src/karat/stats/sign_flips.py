@@ -45,6 +45,8 @@ NEARER = 0.85
 """Means that are not so far from the middle as this share of an end's distance are not looked at."""
 AT_ONCE = 1 << 13
 """Draws whose sums fit into a cache."""
+NOTHING = 1e-60
+"""A product of cosines that is smaller changes no digit of a chance: its powers, which take long, are not computed."""
 LEAST_P = 1e-12
 """What is computed is not known to be right below this."""
 
@@ -220,9 +222,13 @@ def _signed_sums(steps: Floats) -> tuple[Floats, Floats]:
     apart = math.sqrt(float((numbers**2 * counts).sum()))
     size = 1 << math.ceil(math.log2(min(total, 9 * apart) + 2))
     turns = np.pi / size * np.arange(size // 2 + 1)
-    product = np.ones(len(turns))
+    logs, places = np.log(np.abs(np.cos(np.pi / size * np.arange(size)))), np.arange(len(turns))
+    parts = zip(numbers.astype(np.int64).tolist(), counts.tolist(), strict=True)
+    rows = np.flatnonzero(sum(count * logs[number * places % size] for number, count in parts) > math.log(NOTHING))
+    product, factors = np.zeros(len(turns)), np.ones(len(rows))
     for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-        product *= np.cos(number * turns) ** count
+        factors *= np.cos(number * turns[rows]) ** count
+    product[rows] = factors
     first = (total - size) // 2 if total + 1 > size else 0.0  # of positive ones, as a number of steps
     chances = np.fft.irfft(product * np.exp(-2j * turns * (total / 2 - first)), size)
     sums = 2 * (first + np.arange(size)) - total
