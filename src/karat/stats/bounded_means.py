@@ -32,8 +32,10 @@ HEAVIEST = 6
 """One more unit weighs at least as much as the heaviest one by this."""
 SHOWN = 3
 """How much less one more unit weighs, the farther values have been seen to reach."""
-WHOLE = 0.4
+WHOLE = 0.5
 """A difference counts in full from this share of what there is to lose or to win."""
+KNOWN = 1 / 6
+"""How fast one more unit's reach falls with the number of units that count in full: the power of that number."""
 SEEN, SLANT = 2.7, 1.3
 """How many conversations one counts for that is away from the bounds, and how much more the other bound matters."""
 EQUAL = 1e-11
@@ -93,10 +95,10 @@ def reach_of_one_more(typical: Floats, apart: Floats, whole: Floats) -> Floats:
     """How far one more unit may move, in shares of the scale, if so many units are apart, and so many in full.
 
     With no unit apart, or one, it is the whole scale. The more there are, the nearer it comes to the typical share; and
-    the more of them count in full, the more is known of how far they go: the power of -1/4 keeps the error rates of
+    the more of them count in full, the more is known of how far they go: the power keeps the error rates of
     bench/error_rates.py.
     """
-    out: Floats = (typical + (1 - typical) / np.maximum(apart, 1.0)) * np.maximum(whole, 1.0) ** -0.25
+    out: Floats = (typical + (1 - typical) / np.maximum(apart, 1.0)) * np.maximum(whole, 1.0) ** -KNOWN
     return out
 
 
