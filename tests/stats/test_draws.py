@@ -59,7 +59,7 @@ def test_intervals_that_no_seed_moves_rest_on_no_draws() -> None:
     def of_change(n: int) -> int:
         difference = np.linspace(0.3, 0.5, n)[None, :]
         ((one,),) = estimate_changes(
-            difference, Units.of(n), [np.arange(n)], bounds=[(-1.0, 1.0)], levels=(0.95,), draws=2000
+            difference, Units.of(n), [np.arange(n)], bounds=[(-0.5, 0.5)], levels=(0.95,), draws=2000
         )
         return one.intervals[0].draws
 

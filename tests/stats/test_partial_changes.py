@@ -71,7 +71,7 @@ def test_no_values_of_two_runs_within_their_ends_are_judged_otherwise(level: flo
     rng, finals, surprises = np.random.default_rng(8), 0, 0
     for _ in range(60):
         before = rng.beta(8 * level, 8 * (1 - level), 20)
-        after = (before + rng.normal(rng.normal() / 15, 0.1, 20)).clip(0, 1)
+        after = (before + rng.normal(rng.normal() / 6, 0.1, 20)).clip(0, 1)
         width = rng.random((2, 20)) * rng.choice([0.01, 0.05, 0.1]) * (rng.random(20) < 0.7)
         ends = [(np.maximum(run - w, 0), np.minimum(run + w, 1)) for run, w in zip((before, after), width, strict=True)]
         (change,) = foresee(PartialChange(*ends, ends[1][0] - ends[0][1], ends[1][1] - ends[0][0]))

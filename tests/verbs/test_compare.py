@@ -314,8 +314,8 @@ def test_dl19_says_that_rm3_is_not_separable_and_how_many_queries_would_decide(
     assert command("compare", *files, "-m", "ndcg@10", *segments, "--all-pairs") == 0
     out = capsys.readouterr().out
     flat = " ".join(out.split())
-    assert "no significant difference (43 queries; test with one unseen query, p adj. 0.6923)" in flat
-    assert "Detecting 0.0157 needs about 520 queries; 43 can detect 0.0741" in flat
+    assert "no significant difference (43 queries; test with one unseen query, p adj. 0.7806)" in flat
+    assert "Detecting 0.0157 needs about 540 queries; 43 can detect 0.0838" in flat
     assert "splade is better" in out
     assert "intent=description" in out
     assert "randomised Tukey HSD" in out
