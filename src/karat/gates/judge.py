@@ -40,6 +40,7 @@ INSIDE = "the threshold is inside the interval"
 HALF = 0.674
 """The truth is as near as this many standard errors with a chance of one half."""
 Kind = Literal["mean", "share", "quantile", "total"]
+_ANSWER = "log them too, or judge those that were answered with --missing skip"
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
         return _too_few(evidence)
     if gate.at_mean or evidence.kind == "total":  # a total of these queries is what it is
         if evidence.absent and _may_grow_across(gate.region, evidence.estimate):
-            return Ruling("undecided", f"{_describe_absent(evidence)}, so the total may be larger")
+            return Ruling("undecided", f"{_describe_absent(evidence)}, so the total may be larger; {_ANSWER}")
         what = "total" if evidence.kind == "total" else "mean"
         holds = gate.region.holds(evidence.estimate)
         return Ruling("pass" if holds else "fail", f"the {what} is {'on the right' if holds else 'on the wrong'} side")
@@ -152,7 +153,9 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
             return Ruling("undecided", "no interval was computed")
     ruling = _by_interval(gate, evidence, power)
     if ruling.outcome == "pass" and _may_be_larger(gate, evidence):
-        return Ruling("undecided", f"{_describe_absent(evidence)}, so the value over all queries may be larger")
+        return Ruling(
+            "undecided", f"{_describe_absent(evidence)}, so the value over all queries may be larger; {_ANSWER}"
+        )
     return replace(ruling, unsteady=_is_unsteady(gate.region, evidence))
 
 
