@@ -719,3 +719,54 @@ def test_a_quantile_passes_only_with_the_queries_that_were_not_answered_at_the_w
         result = karat.evaluate(gold, str(tmp_path / "log.jsonl"), ["hit@1", "latency.p95"])
         (row,) = karat.check(result, ["latency.p95 <= 200ms"]).rows
         assert row.outcome == outcome
+
+
+def _log_of(path: Path, ids: list[str], latency: float = 20.0) -> str:
+    lines = [
+        {"query_id": q, "topk": [{"doc_id": "d"}], "latency_ms": {"total": latency + i}, "cost": {"tokens": 10}}
+        for i, q in enumerate(ids)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return str(path)
+
+
+def test_a_level_passes_only_if_the_run_answers_the_queries_marked_no_answer(tmp_path: Path) -> None:
+    """With 8 of 158 queries slow beyond measure the upper end of p95 is theirs; a mean may be anything."""
+    gold = {f"q{i}": {"d": 1} for i in range(150)}
+    table = {f"n{i}": {"text": "x", "no_answer": True} for i in range(8)} | {q: {"text": "x"} for q in gold}
+    gates = ["latency.p95 <= 200ms", "latency.mean <= 200ms", "cost.tokens.sum <= 60000"]
+    for ids, outcome in (([*gold], "undecided"), ([*gold, *(f"n{i}" for i in range(8))], "pass")):
+        log = _log_of(tmp_path / "log.jsonl", ids)
+        for missing in ("zero", "skip"):
+            metrics = ["hit@1", *(gate.split()[0] for gate in gates)]
+            result = karat.evaluate(gold, log, metrics, queries=table, missing=missing)
+            rows = karat.check(result, gates).rows
+            assert [row.outcome for row in rows] == [outcome if missing == "zero" else "pass"] * 3
+            result.save(str(tmp_path / "saved.json"))
+            again = karat.check(karat.load(str(tmp_path / "saved.json")), gates).rows
+            assert [row.outcome for row in again] == [row.outcome for row in rows]
+
+
+def test_unmarked_queries_of_a_table_count_where_the_run_answers_some_of_them(tmp_path: Path) -> None:
+    """A table may hold another split: its queries were not asked. With one of them answered, the others were."""
+    gold = {f"q{i}": {"d": 1} for i in range(50)}
+    table = {q: {"text": "x"} for q in (*gold, *(f"u{i}" for i in range(20)))}
+    for ids, outcome in (([*gold], "pass"), ([*gold, "u0"], "undecided")):
+        log = _log_of(tmp_path / "log.jsonl", ids)
+        result = karat.evaluate(gold, log, ["hit@1", "latency.mean"], queries=table)
+        (row,) = karat.check(result, ["latency.mean <= 200ms"]).rows
+        assert row.outcome == outcome
+    assert row.judged.why.startswith("19 queries have no value")
+    assert "--missing skip" in row.judged.why
+
+
+def test_a_segment_without_gold_that_the_run_lacks_is_undecided(tmp_path: Path) -> None:
+    gold = {f"q{i}": {"d": 1} for i in range(50)}
+    table = {q: {"text": "x", "kind": "usual"} for q in gold}
+    table |= {f"n{i}": {"text": "x", "kind": "offtopic", "no_answer": "yes"} for i in range(12)}
+    log = _log_of(tmp_path / "log.jsonl", [*gold])
+    result = karat.evaluate(gold, log, ["hit@1", "latency.mean"], queries=table, by="kind")
+    for gate in ("latency.mean <= 200ms for every kind", "latency.mean <= 200ms where kind = offtopic"):
+        row = karat.check(result, [gate]).rows[-1]
+        assert row.outcome == "undecided"
+        assert row.judged.why == "12 queries with kind = offtopic, none with results in this run"

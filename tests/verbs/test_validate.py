@@ -1151,3 +1151,17 @@ def test_a_folder_is_checked_with_its_config_and_all_that_it_names(folder: Path)
     )
     names = sorted(Path(path).name for path in karat.validate(str(folder)).roles)
     assert names == ["bm25.run", "corpus.jsonl", "gold.txt", "karat.yaml", "queries.jsonl"]  # each once
+
+
+def test_a_repeated_doc_does_not_make_a_list_deeper(tmp_path: Path) -> None:
+    """Five lines that name four docs are a list of four, as evaluate ranks them: it is not cut after five."""
+    queries = [f"q{i}" for i in range(6)]
+    docs = {"a.run": ["d1", "d2", "d3", "d4", "d4"], "b.run": ["d1", "d2", "d3", "d4", "d5"]}
+    for name, ids in docs.items():
+        rows = [f"{q} Q0 {d} {i} {9 - i} tag" for q in queries for i, d in enumerate(ids, start=1)]
+        (tmp_path / name).write_text("\n".join(rows) + "\n")
+    (tmp_path / "gold.txt").write_text("".join(f"{q} 0 d1 1\n" for q in queries))
+    validation = karat.validate([str(tmp_path / name) for name in ("gold.txt", "a.run", "b.run")])
+    (finding,) = [f for f in validation.findings if f.code == "X518"]
+    assert "is cut after 4 results" in finding.message
+    assert finding.message.endswith("has up to 5")

@@ -259,11 +259,22 @@ def test_run_logs_with_latency_add_their_panel_to_the_default_metrics(project: P
         assert "latency.p50" not in karat.evaluate(str(project / "gold.txt"), other).metrics
 
 
+SKIP = "or judge those that were answered with --missing skip"
+
+
 @pytest.mark.parametrize(
     ("gate", "outcome", "why"),
     [
-        ("cost.tokens.sum <= 501500", "undecided", "1 query has no value, so the total may be larger"),
-        ("cost.tokens.sum >= 600000", "undecided", "1 query has no value, so the total may be larger"),
+        (
+            "cost.tokens.sum <= 501500",
+            "undecided",
+            "1 query has no value, so the total may be larger; log its value too",
+        ),
+        (
+            "cost.tokens.sum >= 600000",
+            "undecided",
+            "1 query has no value, so the total may be larger; log its value too",
+        ),
         ("cost.tokens.sum <= 500000", "fail", "the total is on the wrong side"),
         ("cost.tokens.sum >= 500000", "pass", "the total is on the right side"),
     ],
@@ -287,7 +298,7 @@ def test_too_few_queries_to_bound_a_quantile_say_how_many_more(project: Path) ->
 @pytest.mark.parametrize(
     ("lines", "outcome", "why"),
     [
-        (QUERIES // 2, "undecided", "queries have no value, so the value over all queries may be larger"),
+        (QUERIES // 2, "undecided", f"larger; log their values too, {SKIP}"),
         (QUERIES - 4, "pass", "the whole interval is on the right side"),
     ],
 )
@@ -329,7 +340,8 @@ def test_means_and_changes_of_totals_need_the_cost_of_every_query(project: Path)
     result = karat.evaluate(str(project / "gold.txt"), runs, metrics="cost.tokens.sum,cost.tokens")
     gates = ["cost.tokens.sum no worse than baseline by 9000000", "cost.tokens <= 9000000", "cost.tokens >= 1"]
     rows = karat.check(result, gates, baseline="old", candidate="log").rows
-    lack = "1 query has no value, so the value over all queries may be larger"
+    lack = "1 query has no value, so the value over all queries may be larger; log its value too, "
+    lack += SKIP
     assert [(row.outcome, row.judged.why) for row in rows[:2]] == [("undecided", lack)] * 2
     assert rows[2].outcome == "pass"
 

@@ -24,6 +24,7 @@ from karat.gates.unanswerable import (
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.records import dataclass
+from karat.results.asked import find_unanswered, queries_with_value
 from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
 from karat.results.pairing import follows_lists, have_same_lists, pair_on_basis, paired
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.gates.gate import Gate
+    from karat.model.queries import Queries
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling, Segment
 
@@ -82,6 +84,7 @@ def judge_gates(
     if correction not in ("none", "bonferroni"):
         raise UsageError(f"correction must be one of none, bonferroni, found {correction!r}")
     names = [r.name for r in result.runs]
+    beside = [*result.runs, *([baseline] if baseline is not None else ())]
     out: list[JudgedGate] = []
     for name in candidates:
         run = result[name]
@@ -98,10 +101,10 @@ def judge_gates(
             if place not in views:
                 failing = _failing(passing, rates.block / count)
                 if base is None:
-                    views[place] = _View(run.on_basis(basis or "none"), None, passing, failing)
+                    base_figures, own_figures = None, run.on_basis(basis or "none")
                 else:
                     base_figures, own_figures = pair_on_basis(base, run, basis or "none")
-                    views[place] = _View(own_figures, base_figures, passing, failing)
+                views[place] = _View(own_figures, base_figures, passing, failing, queries=result.queries, beside=beside)
             out += [replace(judged, basis=basis) for judged in views[place].judgments(gate)]
     for gate in gates:
         if gate.run is not None and gate.run not in names:
@@ -192,8 +195,18 @@ def matching_segments(gate: Gate, slices: Sequence[Segment]) -> list[Segment]:
 class _View:
     """One run, or its difference from another, with the intervals of all metrics and segments."""
 
-    def __init__(self, run: RunResult, base: RunResult | None, sampling: Sampling, failing: Sampling | None) -> None:
+    def __init__(
+        self,
+        run: RunResult,
+        base: RunResult | None,
+        sampling: Sampling,
+        failing: Sampling | None,
+        *,
+        queries: Queries | None,
+        beside: Sequence[RunResult],
+    ) -> None:
         self.run, self.base, self.sampling = run, base, sampling
+        self._queries, self._beside = queries, beside  # which tell what was asked
         self._levels = (sampling,) if failing is None else (sampling, failing)
         self._runs = [run if s is run.sampling else replace(run, sampling=s) for s in self._levels]
         self._known: dict[tuple[str, float, bool], list[FigureChange]] = {}
@@ -221,6 +234,9 @@ class _View:
             refuse_absent_field(gate, self.sampling)
             refuse_absent_value(gate, self.sampling)
             condition = " and ".join(condition_text(f, v) for f, v in gate.where) or ", ".join(gate.every)
+            lost = matching_segments(gate, self.sampling.segments(self._without_gold(gate)))
+            if lost and gate.where:
+                return [self._without_evidence(gate, describe_skipped(len(lost[0].rows), condition))]
             return [self._without_evidence(gate, f"no query has {condition}")]
         if gate.every:
             segments = self._with_gold(gate, segments)
@@ -231,6 +247,12 @@ class _View:
         judgments += [
             self._judgment(gate, s.by, GateEvidence(math.nan, missing=describe_skipped(s.queries, segment_text(s.by))))
             for s in find_skipped_segments(gate, self.run, self.base)
+        ]
+        judgments += [
+            self._judgment(
+                gate, s.by, GateEvidence(math.nan, missing=describe_skipped(len(s.rows), segment_text(s.by)))
+            )
+            for s in self._lost_segments(gate, segments)
         ]
         if gate.least is None:
             return judgments
@@ -306,7 +328,8 @@ class _View:
             kind="share" if share else EVIDENCE_KINDS[statistic.aggregate],
         )
         if evidence.kind == "total" and parse(gate.metric).over_whole_run:
-            return replace(evidence, absent=int(np.isnan(values).sum()))
+            others = set(self._unanswered(gate, segment)).difference(self.run.query_ids)
+            return replace(evidence, absent=int(np.isnan(values).sum()) + len(others))
         absent = self._unanswered(gate, segment)
         if evidence.kind != "quantile":
             return replace(evidence, absent=len(absent))
@@ -343,7 +366,7 @@ class _View:
     def _unanswered(self, gate: Gate, segment: Segment | None) -> list[str]:
         """Queries of which the run returned nothing, and did not say how long that took.
 
-        Without gold, those that the baseline has a value for: who else would know that they were asked?
+        Without gold, those that were asked: of a change, those that the baseline has a value for.
         """
         rankings, ids = self.run.rankings, self.run.query_ids
         if rankings is None or not parse(gate.metric).over_whole_run:
@@ -353,14 +376,29 @@ class _View:
         if segment is not None:
             lacking = np.intersect1d(lacking, segment.rows)
         out = [ids[i] for i in lacking.tolist() if ids[i] in empty]
-        if self.base is not None and self.run.policy.missing == "zero":
-            known, asked = set(ids), np.flatnonzero(~np.isnan(self.base.values[gate.metric])).tolist()
-            others = [self.base.query_ids[i] for i in asked if self.base.query_ids[i] not in known]
-            if segment is not None and others:
-                slices = self.sampling.segments(others)
-                others = [others[i] for s in slices if s.by == segment.by for i in s.rows]
-            out += others
-        return out
+        others = self._without_gold(gate)
+        if segment is not None and others:
+            slices = self.sampling.segments(others)
+            others = [others[i] for s in slices if s.by == segment.by for i in s.rows]
+        return out + others
+
+    def _without_gold(self, gate: Gate) -> list[str]:
+        """Queries without gold that were asked, and that the run lacks."""
+        if not parse(gate.metric).over_whole_run:
+            return []
+        if self.base is not None:
+            return find_unanswered(self.run, None, queries_with_value(self.base, gate.metric))
+        answered = (q for r in self._beside if gate.metric in r.values for q in queries_with_value(r, gate.metric))
+        return find_unanswered(self.run, self._queries, answered)
+
+    def _lost_segments(self, gate: Gate, segments: Sequence[Segment]) -> list[Segment]:
+        """The segments of a gate `for every` whose queries have no gold, and of which the run answers none."""
+        lacking = self._without_gold(gate)
+        if not gate.every or not lacking:
+            return []
+        known = [s.by for s in segments]
+        lost = [s for s in matching_segments(gate, self.sampling.segments(lacking)) if s.by not in known]
+        return [s for s in lost if len(s.rows) >= (gate.least or 1)]
 
     def _slowest(self, metric: str, absent: Sequence[str], segment: Segment | None, factor: float = 1.0) -> float:
         """The upper end of the interval of a quantile, or of its change, if queries without an answer were slowest."""

@@ -40,6 +40,7 @@ INSIDE = "the threshold is inside the interval"
 HALF = 0.674
 """The truth is as near as this many standard errors with a chance of one half."""
 Kind = Literal["mean", "share", "quantile", "total"]
+_SKIP = "or judge those that were answered with --missing skip"
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,9 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
         return _too_few(evidence)
     if gate.at_mean or evidence.kind == "total":  # a total of these queries is what it is
         if evidence.absent and _may_grow_across(gate.region, evidence.estimate):
-            return Ruling("undecided", f"{_describe_absent(evidence)}, so the total may be larger")
+            return Ruling(
+                "undecided", f"{_describe_absent(evidence)}, so the total may be larger; {_log_absent(evidence)}"
+            )
         what = "total" if evidence.kind == "total" else "mean"
         holds = gate.region.holds(evidence.estimate)
         return Ruling("pass" if holds else "fail", f"the {what} is {'on the right' if holds else 'on the wrong'} side")
@@ -152,12 +155,17 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
             return Ruling("undecided", "no interval was computed")
     ruling = _by_interval(gate, evidence, power)
     if ruling.outcome == "pass" and _may_be_larger(gate, evidence):
-        return Ruling("undecided", f"{_describe_absent(evidence)}, so the value over all queries may be larger")
+        reason = f"{_describe_absent(evidence)}, so the value over all queries may be larger"
+        return Ruling("undecided", f"{reason}; {_log_absent(evidence)}, {_SKIP}")
     return replace(ruling, unsteady=_is_unsteady(gate.region, evidence))
 
 
 def _describe_absent(evidence: GateEvidence) -> str:
     return f"{'1 query has' if evidence.absent == 1 else f'{evidence.absent:,} queries have'} no value"
+
+
+def _log_absent(evidence: GateEvidence) -> str:
+    return f"log {'its value' if evidence.absent == 1 else 'their values'} too"
 
 
 def _may_be_larger(gate: Gate, evidence: GateEvidence) -> bool:

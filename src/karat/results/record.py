@@ -14,6 +14,7 @@ from karat.model.policy import Policy
 from karat.model.qrels import Qrels, Subtopics
 from karat.model.queries import Queries
 from karat.model.rankings import Rankings
+from karat.results.asked import find_unanswered
 from karat.results.by_judge_document import JudgedValuesJson, judged_values_json
 from karat.results.gold import Gold
 from karat.results.log_record import LogJson, log_json, read_log
@@ -238,11 +239,11 @@ def _gold_json(qrels: Qrels, numbers: DocNumbers) -> GoldJson:
 
 
 def _queries_json(result: Result) -> QueriesJson:
-    """The fields of the queries that were evaluated, or that have no answer."""
+    """The fields of the queries that were evaluated, that have no answer, or that a run lacks."""
     table = result.queries
     assert table is not None
     wanted = {q for run in result.runs for q in (*run.query_ids, *(run.log.traces if run.log is not None else ()))}
-    wanted |= set(table.no_answer)
+    wanted |= {*table.no_answer, *(q for run in result.runs for q in find_unanswered(run, table))}
     ids = [q for q in table.fields if q in wanted]
     names = dict.fromkeys(name for q in ids for name in table.fields[q])
     columns = {name: [_plain(table.fields[q].get(name)) for q in ids] for name in names}

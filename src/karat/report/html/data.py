@@ -6,6 +6,7 @@ ranks at which each query's gold was found.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -123,9 +124,13 @@ def known(value: float) -> float | None:
 # Numbers as text.
 
 
+_MINUS = re.compile(r"(?<![^\W_])(?<![-_.−])-(?=\.?\d)")
+"""A hyphen before a number, and not within a word."""
+
+
 def typeset(text: str) -> str:
-    """A figure with the sign that print has for minus."""
-    return text.replace("-", "−")
+    """A text whose figures have the sign that print has for minus; the hyphens of names stay."""
+    return _MINUS.sub("−", text)
 
 
 def _column(metric: str) -> Column:

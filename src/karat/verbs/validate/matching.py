@@ -281,7 +281,7 @@ def _runs(data: FileSet) -> Iterator[LintFinding]:
     for run in data.runs:
         full = _depth(run)
         # Lists of one length were cut there; lists of many lengths ended because nothing more was found.
-        is_cut = np.count_nonzero(run.sizes == full) >= SAME_LENGTH * np.count_nonzero(run.sizes)
+        is_cut = np.count_nonzero(run.depths == full) >= SAME_LENGTH * np.count_nonzero(run.depths)
         if deepest is not None and is_cut and 0 < full < _depth(deepest):
             yield make_finding(
                 "X518",
@@ -293,7 +293,7 @@ def _runs(data: FileSet) -> Iterator[LintFinding]:
 
 def _depth(run: RunFile) -> int:
     """The length of the longest list, as metrics are said to end there."""
-    return int(run.sizes.max(initial=0))
+    return int(run.depths.max(initial=0))
 
 
 def _print(run: RunFile) -> bytes:

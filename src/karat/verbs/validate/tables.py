@@ -152,6 +152,15 @@ class RunFile:
         return np.bincount(self.query, minlength=len(self.queries))
 
     @cached_property
+    def depths(self) -> NDArray[np.int64]:
+        """How many docs each query has, each counted once, as metrics count them."""
+        order = np.lexsort((self.doc, self.query))
+        query, doc = self.query[order], self.doc[order]
+        again = np.zeros(len(query), dtype=bool)
+        again[1:] = (query[1:] == query[:-1]) & (doc[1:] == doc[:-1])
+        return np.bincount(query[~again], minlength=len(self.queries))
+
+    @cached_property
     def first_row(self) -> NDArray[np.int64]:
         """The first row of each query in the file; the number of rows for a query without any."""
         out = np.full(len(self.queries), len(self.query), dtype=np.int64)
