@@ -389,3 +389,9 @@ def test_a_result_of_version_1_is_saved_in_this_version(tmp_path: Path) -> None:
     old.save(str(tmp_path / "new.json.gz"))
     assert json.loads(gzip.decompress((tmp_path / "new.json.gz").read_bytes()))["format_version"] == 2
     assert karat.load(str(tmp_path / "new.json.gz")).as_json() == old.as_json()
+
+
+def test_a_result_is_saved_at_a_path_of_either_kind(tmp_path: Path) -> None:
+    result = kettle()
+    result.save(tmp_path / "a.json.gz")
+    assert_same(result, karat.load(str(tmp_path / "a.json.gz")))

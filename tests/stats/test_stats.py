@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -846,3 +847,11 @@ def test_the_p_of_an_interval_agrees_with_it(confidence: float) -> None:
         assert (p < 1 - confidence) == outside
     assert p_of_interval(Interval(0.0, -0.1, 0.1, "t", 9), confidence) == 1.0
     assert p_of_interval(Interval(0.2, -math.inf, math.inf, "t", 3), confidence) == 1.0
+
+
+@pytest.mark.parametrize("values", [None, 0.5, "abc", ["a"]])
+def test_values_that_are_no_list_of_numbers_are_refused(values: Any) -> None:
+    takers: list[Callable[[Any], object]] = [karat.interval, lambda one: karat.paired_test(one, [0.1, 0.2])]
+    for take in (*takers, lambda one: karat.power(one or "")):
+        with pytest.raises(karat.UsageError, match="must be a list of numbers"):
+            take(values)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import field, replace
 from functools import cached_property
+from os import fspath
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -41,6 +42,7 @@ from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from os import PathLike
 
     from numpy.typing import NDArray
 
@@ -460,12 +462,12 @@ class Result(Documented):
                 for query, value in zip(run.query_ids, values.tolist(), strict=True):
                     yield run.name, query, name, rounded(value)
 
-    def save(self, path: str, *, label: str = "") -> None:
+    def save(self, path: str | PathLike[str], *, label: str = "") -> None:
         """Write the full result, to be read back by `karat.load`. A name that ends in .gz is packed."""
         from karat.results.saved import save
 
         result = self.of_kept
-        save(result.document(), result, path, label=label)
+        save(result.document(), result, fspath(path), label=label)
 
     @property
     def of_kept(self) -> Result:

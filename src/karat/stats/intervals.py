@@ -88,6 +88,8 @@ def checked_share(name: str, value: float) -> float:
 def checked_values(name: str, values: Sequence[float] | Floats) -> Floats:
     """Numbers in one row."""
     try:
+        if values is None or np.ndim(values) == 0:
+            raise TypeError(f"found {values!r}")
         return np.asarray(values, dtype=np.float64).ravel()
     except (TypeError, ValueError) as error:
         raise UsageError(f"{name} must be a list of numbers, with NaN for those that are undefined ({error})") from None

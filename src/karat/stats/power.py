@@ -9,7 +9,7 @@ import numpy as np
 
 from karat.errors import UsageError
 from karat.stats.defaults import ALPHA
-from karat.stats.intervals import checked_share
+from karat.stats.intervals import checked_share, checked_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -173,7 +173,7 @@ def power(
     The spread of the differences is given (`deviation`), or comes from the differences seen (`values`).
     """
     if values is not None:
-        seen = np.asarray(values, dtype=np.float64)
+        seen = checked_values("values", values)
         seen = seen[~np.isnan(seen)]
         if len(seen) < 2:
             raise UsageError("power needs at least two differences to know their spread")
