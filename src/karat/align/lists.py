@@ -1,4 +1,4 @@
-"""Align lists held in Python: a score per doc, or docs in order. Ranks only what is judged."""
+"""Align lists held in Python: a score per doc, or docs in order. Ranks only what is judged; ties by doc id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gate and its evidence → pass, fail or undecided, and why; all gates → SHIP, BLOCK or INCONCLUSIVE."""
+"""A gate and its evidence → pass, fail or undecided, why, and how many queries would decide; all gates → the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What gates will say of more queries: the truths that are simulated, chances against n, and how many would decide."""
+"""What gates will say of more queries: the truths that are simulated, and the chances of each verdict against n."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scale of grades: which there are, and what each of them means in words."""
+"""The scale of grades: which there are, what each means in words, and which one an answer names."""
 
 from __future__ import annotations
 

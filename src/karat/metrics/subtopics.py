@@ -1,4 +1,7 @@
-"""Intent-aware metrics: how well the top k covers the subtopics of a query. Numbers as ndeval computes them."""
+"""Intent-aware metrics: how well the top k covers the subtopics of a query. Numbers as ndeval computes them.
+
+`topics_of` takes the subtopics from the rankings, where `align/contents.py` puts them.
+"""
 
 from __future__ import annotations
 

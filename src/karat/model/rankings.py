@@ -86,7 +86,7 @@ class Rankings:
         return memo[k]
 
     def sum(self, weights: Values | NDArray[np.bool_], upto: Cutoff = ALL) -> Values:
-        """The weights of each query's rows added up, in the order of their ranks."""
+        """The weights of each query's rows, such as their gains, added up in the order of their ranks."""
         if upto is not None:
             weights = np.where(self.rank <= upto, weights, 0.0)
         return np.bincount(self.query, weights=weights, minlength=len(self)).astype(np.float64, copy=False)

@@ -1,4 +1,4 @@
-"""Data frames and Parquet → blocks of columns, through Arrow's interface."""
+"""Data frames and Parquet → blocks of columns, by Arrow's interface: which columns, and which types ids may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gold that is judged by subtopic. Where subtopics do not matter, a doc has its largest grade."""
+"""Files and dicts of gold that is judged by subtopic. Where subtopics do not matter, a doc has its largest grade."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tone of outcomes and verdicts, and the mark of each: one definition for terminal, page and files."""
+"""The tone (colour) of outcomes and verdicts, and the mark of each: one definition for terminal, page and files."""
 
 from __future__ import annotations
 

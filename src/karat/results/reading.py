@@ -1,4 +1,4 @@
-"""Reading help: the band and the target that the field has for a value, and the best value that the gold allows.
+"""Reading help: the band and the target that a metric declares for a value, and the best value that the gold allows.
 
 Rules of thumb, shown beside values; never gates.
 """

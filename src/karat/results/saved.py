@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from karat.results.document import DocumentJson, FingerprintsJson, RunJson
     from karat.results.fingerprints import Fingerprints
+    from karat.results.format_1 import OldDocument
     from karat.results.record import RunRecordJson
     from karat.results.result import Result, RunResult
-    from karat.results.version_1 import OldDocument
 
 FULL = ("evaluation", "comparison", "check")
 """Kinds of documents that hold a whole result."""
@@ -81,8 +81,8 @@ def read_saved(data: bytes, path: str) -> Saved:
     """What the bytes of a saved file hold; `path` names them in messages."""
     from msgspec import UNSET
 
+    from karat.results.format_1 import read_run
     from karat.results.record import RecordReader
-    from karat.results.version_1 import read_run
 
     document, old = _document(data, path, FULL, WRITTEN)
     heads = document.runs or []
@@ -233,10 +233,10 @@ def load_any(source: str) -> Result:
 
 def load_baseline(path: str) -> Result:
     """A blessed result. Nothing else is a baseline: a saved result that nobody blessed is refused."""
+    from karat.results.format_1 import numbers
     from karat.results.record import read_sampling
     from karat.results.result import RunResult
     from karat.results.sampling import Sampling
-    from karat.results.version_1 import numbers
 
     if not os.path.exists(path):
         raise InputError(f"{path}: {NOT_BLESSED} `karat bless -o {quote(path)}`")
@@ -297,8 +297,8 @@ def _document(data: bytes, path: str, kinds: Sequence[str], expected: str) -> tu
 
     from karat.read.files import is_run_log
     from karat.results.document import DocumentJson, HeadJson
+    from karat.results.format_1 import upgrade
     from karat.results.result import FORMAT_VERSION
-    from karat.results.version_1 import upgrade
     from karat.store.codec import decode
 
     try:

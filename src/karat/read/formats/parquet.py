@@ -1,4 +1,4 @@
-"""Parquet, read by DuckDB."""
+"""Parquet: recognised here, read in `read/frames.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result as the scripts of the page read it: columns, few digits, and the texts of docs within a budget.
+"""A result as the scripts of the page read it: columns, few digits, colours of changes, and texts within a budget.
 
 Nothing is measured here but what a result does not hold: curves over k, and where the gold went, both from the
 ranks at which each query's gold was found.

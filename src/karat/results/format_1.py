@@ -1,4 +1,4 @@
-"""Documents of format version 1, which held lists as records: read, and never written."""
+"""Saved files of format 1, from before Karat 0.1, which held lists as records: read, and never written."""
 
 from __future__ import annotations
 
