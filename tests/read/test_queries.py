@@ -86,6 +86,12 @@ def test_topics_with_closed_fields_are_read(tmp_path: Path) -> None:
     assert karat.read_queries(tmp_path / "topics.txt").fields == {"MB001": {"text": "BBC World Service staff cuts"}}
 
 
+def test_a_field_named_topic_is_part_of_its_topic(tmp_path: Path) -> None:
+    text = "<top>\n<num> Number: q1\n<title> cuts\n<topic> news\n</top>\n"
+    (tmp_path / "topics.txt").write_text(text)
+    assert karat.read_queries(tmp_path / "topics.txt").fields == {"q1": {"text": "cuts", "topic": "news"}}
+
+
 def test_topics_that_break_off_or_have_no_number_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "topics.txt"
     path.write_text(CLOSED + "<top>\n<num> Number: 2\n<title> cut")

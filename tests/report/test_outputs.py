@@ -745,6 +745,28 @@ def test_markdown_without_a_verdict_shows_every_metric_segment_and_difference() 
         assert f"{start}`{d.metric}` | {figures} | {d.n} |" in text
 
 
+def test_markdown_names_the_primary_decision_of_every_candidate_before_others() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    runs = {f"s{n:02}": {q: ["a", "x"] if i % 12 >= n else ["x", "a"] for i, q in enumerate(gold)} for n in range(12)}
+    page = markdown.render(view_of(karat.compare(gold, runs, "mrr,recall@1,ndcg@10", primary="ndcg@10")))
+    bullets = [line for line in page.splitlines() if line.startswith("- ")]
+    assert all(any(name in line and "ndcg@10: " in line for line in bullets[:11]) for name in list(runs)[1:])
+    assert bullets[11] == "- and 22 more, in the tables above"
+    assert "Rules of thumb of 7 more runs are not shown." in page
+
+
+def test_markdown_says_how_a_segment_stands_to_the_others() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(120)}
+    topics = {q: {"topic": "one" if i % 4 else "two"} for i, q in enumerate(gold)}
+    old = {q: ["x", "a"] if topics[q]["topic"] == "one" else ["a", "x"] for q in gold}
+    new = {q: ["a", "x"] if topics[q]["topic"] == "one" else ["x", "a"] for q in gold}
+    compared = karat.compare(gold, {"old": old, "new": new}, "mrr", queries=topics, by="topic")
+    page = markdown.render(view_of(compared))
+    (row,) = [line for line in page.splitlines() if line.startswith("| topic = two | `mrr`")]
+    assert row.endswith("| moves against the whole; differs from the rest |")
+    assert "| beside the others |" in page
+
+
 def test_tables_hold_no_formulas(tmp_path: Path) -> None:
     import csv
 

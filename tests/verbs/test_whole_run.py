@@ -167,7 +167,7 @@ def test_a_log_alone_is_measured_by_what_it_says(project: Path) -> None:
     assert result.counts["queries"] == QUERIES
     assert result.counts["without_gold"] == result.counts["empty_gold"] == result.counts["unjudged_at_10"] == 0
     lacking = [f"{name}: 1 of 400 queries have no value" for name in ("redundancy@10", "score_spread@10")]
-    assert result.notes == (EMPTY, 'routes of 400 queries: "docs" 200, "faq" 200', *lacking)
+    assert result.notes == (EMPTY.replace(" of the gold", ""), 'routes of 400 queries: "docs" 200, "faq" 200', *lacking)
 
 
 def test_metrics_of_relevance_need_gold(project: Path) -> None:
@@ -344,6 +344,33 @@ def test_means_and_changes_of_totals_need_the_cost_of_every_query(project: Path)
     lack += SKIP
     assert [(row.outcome, row.judged.why) for row in rows[:2]] == [("undecided", lack)] * 2
     assert rows[2].outcome == "pass"
+
+
+def test_lines_without_a_cost_are_not_left_out_by_missing_skip(project: Path) -> None:
+    """The run has a line for each of these queries: only logging what they cost decides, and the message says that."""
+    lines = [json.loads(line) for line in (project / "log.jsonl").read_text().splitlines()]
+    (project / "old.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for i, line in enumerate(lines):
+        line["cost"]["tokens"] -= i % 3
+        if i < 36:
+            del line["cost"]
+    (project / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    runs = {name: str(project / f"{name}.jsonl") for name in ("old", "log")}
+    for missing in ("zero", "skip"):
+        result = karat.evaluate(str(project / "gold.txt"), runs, metrics="cost.tokens.sum", missing=missing)
+        gate = "cost.tokens.sum no worse than baseline by 9000000"
+        (row,) = karat.check(result, [gate], baseline="old", candidate="log").rows
+        text = "36 queries have no value, so the value over all queries may be larger; log their values too"
+        assert (row.outcome, row.judged.why) == ("undecided", text)
+
+
+def test_queries_that_were_not_answered_are_named_beside_metrics_of_the_pipeline_too(project: Path) -> None:
+    table = [json.loads(line) for line in (project / "queries.jsonl").read_text().splitlines()]
+    table += [{"_id": f"x{i}", "text": "?", "expected_source": "faq"} for i in range(3)]
+    (project / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in table))
+    note = "3 queries of queries.jsonl are in neither the gold nor this run"
+    for metrics in ("latency.p90", "latency.p90,routing_accuracy"):
+        assert note in evaluate(project, metrics).notes
 
 
 def test_every_metric_says_how_many_queries_have_no_value(tmp_path: Path) -> None:

@@ -331,10 +331,11 @@ class _View:
             others = set(self._unanswered(gate, segment)).difference(self.run.query_ids)
             return replace(evidence, absent=int(np.isnan(values).sum()) + len(others))
         absent = self._unanswered(gate, segment)
+        evidence = replace(evidence, absent=len(absent), skippable=self._skips(gate))
         if evidence.kind != "quantile":
-            return replace(evidence, absent=len(absent))
+            return evidence
         worst = self._slowest(gate.metric, absent, segment) if absent else math.nan
-        return replace(evidence, values=values, sample=own, absent=len(absent), worst=worst)
+        return replace(evidence, values=values, sample=own, worst=worst)
 
     def _change(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
         """The change from the baseline; how many queries would decide one of quantiles nobody can say from these."""
@@ -348,20 +349,27 @@ class _View:
             scale=change.statistic.change,
         )
         absent = self._unanswered(gate, segment)
-        count = self._lacking(gate, segment) if change.statistic.aggregate == "sum" else 0
+        if change.statistic.aggregate == "sum":
+            absent = list(dict.fromkeys([*absent, *self._lacking(gate, segment)]))
         return replace(
             evidence,
             same_lists=self._same_lists and follows_lists(parse(gate.metric)),
-            absent=max(count, len(absent)),
+            absent=len(absent),
+            skippable=self._skips(gate),
             worst=self._slowest(gate.metric, absent, segment, gate.factor) if quantile and absent else math.nan,
         )
 
-    def _lacking(self, gate: Gate, segment: Segment | None) -> int:
+    def _lacking(self, gate: Gate, segment: Segment | None) -> list[str]:
         """Queries that the baseline has a value for, and the run has not."""
         assert self.base is not None
         both = paired(self.base, self.run, [gate.metric])
-        rows = slice(None) if segment is None else rows_of(both.query_ids, self.run, [segment])[0]
-        return int((np.isnan(both.candidate[0]) & ~np.isnan(both.base[0]))[rows].sum())
+        rows = np.arange(len(both.query_ids)) if segment is None else rows_of(both.query_ids, self.run, [segment])[0]
+        lacking = (np.isnan(both.candidate[0]) & ~np.isnan(both.base[0]))[rows]
+        return [both.query_ids[i] for i in rows[lacking].tolist()]
+
+    def _skips(self, gate: Gate) -> bool:
+        """Whether the run says nothing at all of some queries, so that `missing: skip` leaves them out."""
+        return self.run.policy.missing == "zero" and bool(self.run.counts.get("missing") or self._without_gold(gate))
 
     def _unanswered(self, gate: Gate, segment: Segment | None) -> list[str]:
         """Queries of which the run returned nothing, and did not say how long that took.

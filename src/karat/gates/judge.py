@@ -1,4 +1,4 @@
-"""A gate and its evidence → pass, fail or undecided, why, and how many queries would decide; all gates → the verdict."""
+"""A gate and its evidence → pass, fail or undecided, why, and how many queries it needs; all gates → the verdict."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ INSIDE = "the threshold is inside the interval"
 HALF = 0.674
 """The truth is as near as this many standard errors with a chance of one half."""
 Kind = Literal["mean", "share", "quantile", "total"]
-_SKIP = "or judge those that were answered with --missing skip"
+_SKIP = ", or judge those that were answered with --missing skip"
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ class GateEvidence:
     """Why the value is undefined, if more can be said than that."""
     absent: int = 0
     """Of a total or a quantile: queries that the run did not answer; with them it may be larger."""
+    skippable: bool = False
+    """Whether the convention `missing: skip` leaves some of these out: the run says nothing of them."""
     worst: float = math.nan
     """Of a quantile: the upper end of its interval if these queries were the slowest."""
     statistic: Statistic = Statistic()
@@ -156,7 +158,7 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
     ruling = _by_interval(gate, evidence, power)
     if ruling.outcome == "pass" and _may_be_larger(gate, evidence):
         reason = f"{_describe_absent(evidence)}, so the value over all queries may be larger"
-        return Ruling("undecided", f"{reason}; {_log_absent(evidence)}, {_SKIP}")
+        return Ruling("undecided", f"{reason}; {_log_absent(evidence)}{_SKIP if evidence.skippable else ''}")
     return replace(ruling, unsteady=_is_unsteady(gate.region, evidence))
 
 

@@ -187,12 +187,17 @@ def _changes(view: View) -> list[str]:
         parts = [d for d in rows if d.segment]
         if parts:
             more = f"\n\nand {len(parts) - ROWS} more rows" if len(parts) > ROWS else ""
-            pooled = any(d.pooled is not None for d in parts[:ROWS])
+            pooled, contrasts = (any(one(d) for d in parts[:ROWS]) for one in (_pooled, _contrast))
             table = [
-                [text(segment_text(d.segment)), code(d.metric), *_change_cells(d), *([_pooled(d)] if pooled else [])]
+                [
+                    *(text(segment_text(d.segment)), code(d.metric), *_change_cells(d)),
+                    *([_pooled(d)] if pooled else []),
+                    *([_contrast(d)] if contrasts else []),
+                ]
                 for d in parts[:ROWS]
             ]
-            head = ["segment", "metric", *_CHANGE, *(["pooled Δ"] if pooled else [])]
+            head = ["segment", "metric", *_CHANGE]
+            head += [name for name, there in (("pooled Δ", pooled), ("beside the others", contrasts)) if there]
             out.append(f"{title}, by segment\n\n" + lay_table(head, table) + more)
     return out
 
@@ -212,6 +217,10 @@ def _change(row: Decision, shared: SharedLevels | None) -> str:
 
 def _pooled(row: Decision) -> str:
     return "" if row.pooled is None else text(str(row.pooled_figure))
+
+
+def _contrast(row: Decision) -> str:
+    return text(row.contrast)
 
 
 def _values_by_segment(view: View) -> list[str]:
@@ -242,13 +251,15 @@ def _values_by_segment(view: View) -> list[str]:
 
 
 def _statements(view: View) -> list[str]:
-    """What a comparison decides over all queries, one line each, and what p was adjusted over."""
+    """What a comparison decides over all queries, the primary metric first, and what p was adjusted over."""
     rows = [d for d in view.decisions if d.segment is None]
     if view.verdict or not rows:
         return []
-    one = len({d.candidate for d in rows}) == 1
-    lines = [f"- {text(d.statement if one else d.full_statement, STATEMENT)}" for d in rows[:GATES]]
-    more = [f"- and {len(rows) - GATES} more"] if len(rows) > GATES else []
+    leading = [d for d in rows if d.primary]
+    rows = leading + [d for d in rows if not d.primary]
+    most = max(GATES, len(leading))
+    lines = [f"- {text(d.statement if len(leading) == 1 else d.full_statement, STATEMENT)}" for d in rows[:most]]
+    more = [f"- and {len(rows) - most} more, in the tables above"] if len(rows) > most else []
     return ["\n".join(lines + more), text(describe_families(view.decisions), STATEMENT)]
 
 
@@ -346,11 +357,13 @@ def _metrics(view: View) -> str:
 
 def _readings(view: View) -> str:
     """What the field makes of the values."""
-    systems = (view.candidates or view.systems)[:RUNS]
-    lines = [(s.name, readings_text(s.run)) for s in systems]
+    systems = view.candidates or view.systems
+    lines = [(s.name, readings_text(s.run)) for s in systems[:RUNS]]
     name = "" if len(systems) == 1 else ", {}"
     parts = [f"Rules of thumb{name.format(text(run))}: {text(words, 2 * SENTENCE)}" for run, words in lines if words]
-    return "\n\n".join(parts)
+    rest = len(systems) - RUNS
+    more = [f"Rules of thumb of {plural(rest, 'more run')} are not shown."] if parts and rest > 0 else []
+    return "\n\n".join([*parts, *more])
 
 
 def _gates(view: View) -> str:

@@ -324,6 +324,13 @@ class Decision:
         return "".join(f"; {one}" for one in self.interactions)
 
     @property
+    def contrast(self) -> str:
+        """Of a segment: how its change stands to that of the other queries, where that is worth a word."""
+        differs = self.rest is not None and self.rest.differs
+        against = "moves against the whole" if self.against_trend and not self.small else ""
+        return "; ".join(filter(None, (against, "differs from the rest" if differs else "")))
+
+    @property
     def _power(self) -> str:
         """How many queries would show the difference seen, and what these can show."""
         out = []

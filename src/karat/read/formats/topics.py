@@ -43,6 +43,7 @@ def read_table(file: InputFile, problems: Problems, kind: TableKind) -> Iterator
     text = decode_text(file)
     text = re.sub(r"<!--.*?-->", lambda comment: "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
     starts = list(_TOPIC.finditer(text))
+    starts = [s for s in starts if s[1].lower() == starts[0][1].lower()]  # a <topic> in a <top> is a field of it
     line, place = 1, 0
     for start, after in zip(starts, [*starts[1:], None], strict=True):
         line += text.count("\n", place, start.start())

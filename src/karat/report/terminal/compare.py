@@ -87,9 +87,7 @@ def _segments(out: Console, rows: list[Decision]) -> None:
     for r in rows:
         if r.segment is None or r.metric != metric:
             continue
-        flag = TOO_FEW if r.small else "moves against the whole" if r.against_trend else ""
-        if r.rest is not None and r.rest.differs:
-            flag = "; ".join(filter(None, (flag, "differs from the rest")))
+        flag = "; ".join(filter(None, (TOO_FEW if r.small else "", r.contrast)))
         name = plain(segment_text(r.segment, "="))
         one = r.figure
         beside = [str(r.pooled_figure) if r.pooled is not None else ""] if pooled else []
