@@ -280,8 +280,12 @@ class _View:
         """The outcome; how many queries a difference of quantiles takes nobody can say, however far it is."""
         gap = None if gate.any_depth else find_depth_gap(gate.metric, self._depth_runs)
         judged = judge(gate, evidence)
-        if gap is not None and not evidence.missing and gap.explains(judged.outcome, self.run.name):
-            return Ruling("undecided", gap.reason)
+        if gap is not None and not evidence.missing:
+            towards = judged.outcome
+            if judged.needs_queries:  # what more of them would make of it
+                towards = "pass" if gate.region.holds(evidence.estimate) else "fail"
+            if gap.explains(towards, self.run.name):
+                return Ruling("undecided", gap.reason)
         apart = self.base is not None and parse(gate.metric).aggregate == "quantile"
         inside = evidence.units >= evidence.minimum and evidence.low <= gate.threshold <= evidence.high
         at_it = math.isclose(evidence.estimate, gate.threshold, rel_tol=1e-12, abs_tol=1e-12)

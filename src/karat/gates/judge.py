@@ -156,7 +156,9 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
         if evidence.kind != "quantile" or evidence.method == "none":
             return Ruling("undecided", "no interval was computed")
     ruling = _by_interval(gate, evidence, power)
-    if ruling.outcome == "pass" and _may_be_larger(gate, evidence):
+    # Beside more queries, those without a value may cease to matter to a quantile; they always do to a mean.
+    stopped = ("pass",) if evidence.statistic.aggregate == "quantile" else ("pass", "undecided")
+    if ruling.outcome in stopped and _may_be_larger(gate, evidence):
         reason = f"{_describe_absent(evidence)}, so the value over all queries may be larger"
         return Ruling("undecided", f"{reason}; {_log_absent(evidence)}{_SKIP if evidence.skippable else ''}")
     return replace(ruling, unsteady=_is_unsteady(gate.region, evidence))

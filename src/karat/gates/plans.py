@@ -120,15 +120,21 @@ class WorkItem:
     ruling: Ruling
 
     @property
+    def is_counted(self) -> bool:
+        """Whether queries would decide it, and how many is known."""
+        ruling = self.ruling
+        return ruling.needs_queries and (ruling.more is not None or ruling.fewest is not None)
+
+    @property
     def statement(self) -> str:
         """What to do: `judge about 120 to 400 more queries where language = es-AR`; `run` where no gold is needed."""
         where = f" where {segment_text(self.segment)}" if self.segment else ""
         if not self.ruling.needs_queries:
             return f"more queries alone do not decide it{where}: {self.ruling.why}"
-        if self.ruling.more is None and self.ruling.fewest is None:
-            return f"not known{where}: {self.ruling.why}"
-        end = "; the truth may be at the gate, where no number decides" if is_open(self.ruling) else ""
         verb = "run" if parse(self.gate.metric).over_whole_run else "judge"
+        if not self.is_counted:
+            return f"{verb} more queries{where}; how many is not known"
+        end = "; the truth may be at the gate, where no number decides" if is_open(self.ruling) else ""
         return f"{verb} {more_text(self.ruling)}{where}{end}"
 
     def document(self) -> WorkJson:

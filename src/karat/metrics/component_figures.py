@@ -19,6 +19,7 @@ NEVER, LOST, CUT, DELIVERED = "never_retrieved", "lost_at", "cut", "delivered"
 """Where relevant docs end in the funnel; of those lost, the stage follows."""
 FIGURES = {"funnel": (NEVER, LOST, CUT, DELIVERED), "entities": ("entity_precision", "entity_recall", "entity_f1")}
 """The figures of components that have names of their own; those of others are metrics."""
+_STAGE = f" (a stage follows, such as funnel.{LOST}.rerank)"
 
 
 def _declare(
@@ -66,7 +67,9 @@ def check_component_figure(measure: Measure) -> None:
     elif (own := measure.param("figure")) not in names:
         near = nearest(own, names)
         hint = f"; did you mean {component}.{near}?" if near else f"; there are {', '.join(names)}"
-        raise MetricError(f"{component} has no figure {own!r}{hint}")
+        raise MetricError(f"{component} has no figure {own!r}{hint}{_STAGE if near == LOST else ''}")
+    elif own == LOST and not measure.param("stage"):
+        raise MetricError(f"{component}.{own} lacks its stage, such as funnel.{LOST}.rerank")
 
 
 def place_of(measure: Measure) -> tuple[str, str]:

@@ -253,12 +253,15 @@ def _grouped(group: FieldGroup, values: Fields, source: str) -> dict[str, str]:
     texts = {q: _texts(v) for q, v in values.items()}
     own = {q: (text,) if isinstance(text, str) else text for q, text in texts.items()}
     known = sorted({text for mine in own.values() for text in mine})
-    for value in group.values:
-        if value not in known:
+    members: set[str] = set()
+    for value in group.values:  # as it is written, then in any case
+        alike = {text for text in known if text == value} or {t for t in known if t.casefold() == value.casefold()}
+        if not alike:
             near = nearest(value, known)
             hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(map(shown, known[:10]))}"
             raise UsageError(f"{source}: no query has {group.field} = {shown(value)}{hint}")
-    return {q: OUTSIDE if set(mine).isdisjoint(group.values) else INSIDE for q, mine in own.items()}
+        members |= alike
+    return {q: OUTSIDE if members.isdisjoint(mine) else INSIDE for q, mine in own.items()}
 
 
 def _texts(value: object) -> str | tuple[str, ...]:

@@ -71,7 +71,7 @@ class Plan(Documented):
             return f"{label_gate(gate.gate)}: {needed_text(gate, _telling(gate), self.power)}"
         if not self.work:
             return "every gate is decided by the queries at hand"
-        first, *rest = self.work
+        first, *rest = sorted(self.work, key=lambda item: not item.is_counted)
         more = f"; {len(rest)} more to decide" if rest else ""
         others = list(dict.fromkeys(label_gate(item.gate) for item in rest if not item.ruling.needs_queries))
         if others and first.ruling.needs_queries:
@@ -177,6 +177,9 @@ def plan(
         raise UsageError("expected at least one number of queries, such as 100")
     texts = [gates] if isinstance(gates, (str, dict)) else list(gates or ())
     named = [parse_gate(gate) for gate in texts] or _comparison(runs)
+    for gate in named:
+        if reason := _explain_unplannable(gate):
+            raise InputError(f"gate '{gate}': {reason}").about(gate)
     if dialogue is not None:
         _need(named)
     judged, rule = _judged(source, runs, named, baseline, candidate, options)
@@ -190,8 +193,8 @@ def plan(
     for (gate, _), rows in groups.items():
         if str(gate) in texts_named:
             sequential = judged.result[rows[0].run].sampling.sequential
-            if reason := _unplannable(gate) or (rows[0].found.missing if sequential else ""):
-                raise InputError(f"gate '{gate}': {reason}")
+            if sequential and rows[0].found.missing:
+                raise InputError(f"gate '{gate}': {rows[0].found.missing}")
             forecasts.append(_forecast_gate(gate, _cases(judged, gate, rows, rule), wishes, notes))
         if dialogue is None:
             work += [work_item(row, power) for row in rows if row.outcome == "undecided"]
@@ -290,13 +293,15 @@ def _need(gates: Sequence[Gate]) -> None:
         )
 
 
-def _unplannable(gate: Gate) -> str:
-    """Why a gate's chances cannot be simulated; empty where they can."""
+def _explain_unplannable(gate: Gate) -> str:
+    """Why a gate's chances cannot be simulated, and what to do; empty where they can."""
     measure = parse(gate.metric)
     if is_component_figure(measure):
-        return "figures of components are not planned"
+        return "figures of components are not planned; give it to `karat check`, which judges it"
     if measure.aggregate in ("quantile", "sum"):
-        return f"a {'quantile' if measure.aggregate == 'quantile' else 'total'} is not a mean over queries"
+        kind = "quantile" if measure.aggregate == "quantile" else "total"
+        hint = "; `karat check` says about how many more queries would decide it" if kind == "quantile" else ""
+        return f"only means over queries are planned, and {measure.name} is a {kind}{hint}"
     if gate.pooled:
         return "gates on pooled estimates are not planned; leave out (pooled) for a cautious plan"
     return ""
