@@ -267,6 +267,19 @@ def is_outside(region: Region, low: float, high: float) -> bool:
 
 def _needed(gate: Gate, evidence: GateEvidence, power: float) -> _Needed:
     """How many more queries: at n + more the interval leaves the threshold with this probability."""
+
+    def more(shift: float) -> int | None:
+        total = count_needed_queries(gate, evidence, power, shift)
+        return None if total is None else max(total - evidence.n, 1)
+
+    return _Needed(more(0.0), more(HALF), more(-HALF))
+
+
+def count_needed_queries(gate: Gate, evidence: GateEvidence, power: float = POWER, shift: float = 0.0) -> int | None:
+    """How many queries in all decide a gate with this chance if the truth is as the evidence has it.
+
+    With a `shift` the truth is so many standard errors farther from the threshold. None where no number is known.
+    """
     passes = gate.region.holds(evidence.estimate) or math.isnan(evidence.fail_confidence)
     alpha, threshold = (
         1 - (evidence.confidence if passes else evidence.fail_confidence),
@@ -282,33 +295,25 @@ def _needed(gate: Gate, evidence: GateEvidence, power: float) -> _Needed:
         reach = abs(value - end)
     counted = evidence.kind in ("quantile", "share")
     deviation = math.sqrt(value * (1 - value)) if counted else evidence.deviation
-    if math.isnan(deviation):
-        return _Needed(None)
     error = deviation / math.sqrt(units)
-
-    def more(shift: float) -> int | None:
-        """With the truth moved by this, away from the threshold."""
-        apart = abs(value - limit) + shift
-        if apart <= 0:
-            return None
-        if counted:
-            truth = min(max(limit + math.copysign(apart, value - limit), 0.0), 1.0)
-            score = evidence.method == "wilson"
-            total = queries_needed_for_share(truth, limit, power=power, alpha=alpha, score=score)
-            ratio = math.nan if total is None else total / units
-        elif deviation == 0:
-            ratio = _equal_needed(apart, reach, units, alpha)
-        else:
-            total = queries_needed(apart, deviation, power=power, alpha=alpha)
-            # What is beyond the usual reach falls as 1/n, the rest as 1/√n: apart · r² = apart · root · r + beyond.
-            root = math.nan if total is None else math.sqrt(total / units)
-            usual = error * _student(units, alpha)
-            beyond = max(reach - usual, 0.0) if math.isfinite(reach) else 0.0
-            ratio = ((root + math.sqrt(root**2 + 4 * beyond / apart)) / 2) ** 2
-        return None if math.isnan(ratio) else max(math.ceil(evidence.n * ratio - 1e-6) - evidence.n, 1)
-
-    here = more(0.0)
-    return _Needed(here, more(HALF * error), more(-HALF * error))
+    apart = abs(value - limit) + shift * error
+    if not apart > 0:
+        return None
+    if counted:
+        truth = min(max(limit + math.copysign(apart, value - limit), 0.0), 1.0)
+        score = evidence.method == "wilson"
+        total = queries_needed_for_share(truth, limit, power=power, alpha=alpha, score=score)
+        ratio = math.nan if total is None else total / units
+    elif deviation == 0:
+        ratio = _equal_needed(apart, reach, units, alpha)
+    else:
+        total = queries_needed(apart, deviation, power=power, alpha=alpha)
+        # What is beyond the usual reach falls as 1/n, the rest as 1/√n: apart · r² = apart · root · r + beyond.
+        root = math.nan if total is None else math.sqrt(total / units)
+        usual = error * _student(units, alpha)
+        beyond = max(reach - usual, 0.0) if math.isfinite(reach) else 0.0
+        ratio = ((root + math.sqrt(root**2 + 4 * beyond / apart)) / 2) ** 2
+    return None if math.isnan(ratio) else math.ceil(evidence.n * ratio - 1e-6)
 
 
 def _equal_needed(apart: float, reach: float, units: float, alpha: float) -> float:

@@ -206,8 +206,9 @@ def harmful_skips(r: Rankings) -> Values:
     formula="of the queries without an answer: 1 if an item in the top k scores at least threshold, else 0",
     tells="The share of unanswerable queries that still get evidence.",
     use_when="Some questions have no answer in the corpus, and the system should say so.",
-    caution="Covers only queries marked no_answer; those that the run lacks are left out. Scores of two systems are"
-    " rarely on the same scale: compare at thresholds of equal recall (karat evaluate --components shows the curve).",
+    caution="Covers only queries marked no_answer; those that the run lacks, or whose items lack scores, are left"
+    " out. Scores of two systems are rarely on the same scale: compare at thresholds of equal recall (karat evaluate"
+    " --components shows the curve).",
     cites="run log of Karat",
     binary=True,
     higher_is_better=False,
@@ -222,8 +223,11 @@ def false_evidence(r: Rankings, k: Cutoff = ALL, threshold: float = 0.0) -> Valu
     there = r.items.rank <= k if k is not None else np.ones(len(r.items.rank), dtype=bool)
     with np.errstate(invalid="ignore"):
         above = there & (r.items.score >= threshold)
-    out = (np.bincount(r.items.query[above], minlength=len(r)) > 0).astype(np.float64)
-    out[r.returned < 0] = math.nan
+    evidence, unscored = (
+        np.bincount(r.items.query[rows], minlength=len(r)) > 0 for rows in (above, there & np.isnan(r.items.score))
+    )
+    out = evidence.astype(np.float64)
+    out[(unscored & ~evidence) | (r.returned < 0)] = math.nan  # an item without a score may be above the threshold
     return out
 
 

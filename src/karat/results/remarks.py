@@ -143,7 +143,8 @@ def warnings(run: RunResult) -> list[str]:
 
 def _gold_warnings(run: RunResult) -> list[str]:
     empty = run.counts.get("empty_gold", 0)
-    out = [f"{plural(empty, 'query', 'queries')} without any relevant doc in the gold"] if empty else []
+    scope = ": left out" if run.policy.empty_gold == "skip" else ""
+    out = [f"{plural(empty, 'query', 'queries')} without any relevant doc in the gold{scope}"] if empty else []
     for grade, names in _out_of_reach(run).items():
         text = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         out.append(f"no doc of the gold has a grade {grade}, so {text} can only be 0: check the grades")

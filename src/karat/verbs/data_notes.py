@@ -37,12 +37,14 @@ def note_marked_with_gold(gold: Gold | None, queries: Queries | None) -> list[st
     return [f"{text}, which do not count: correct one or the other"]
 
 
-def note_unanswered(table: Queries | None, rankings: Rankings, measures: Iterable[Measure]) -> list[str]:
+def note_unanswered(
+    table: Queries | None, gold: Gold | None, rankings: Rankings, measures: Iterable[Measure]
+) -> list[str]:
     """How many queries of a table are neither in the gold nor in the run, where a metric is over all queries."""
     if table is None or not any(m.over_whole_run for m in measures):
         return []
     known = {*rankings.query_ids, *(rankings.whole.query_ids if rankings.whole is not None else ())}
-    count = len(table.fields.keys() - known)
+    count = len(table.fields.keys() - known.union(gold.qrels.query_ids if gold is not None else ()))
     text = f"{queries_text(count)} of {os.path.basename(table.source)} {'is' if count == 1 else 'are'}"
     return [f"{text} in neither the gold nor this run"] if count else []
 

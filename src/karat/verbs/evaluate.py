@@ -317,7 +317,7 @@ class _Job:
         rankings = stored.rankings
         query_ids, values = measure_rankings(measures, rankings)
         notes = [*self.notes, *stored.notes, *note_lacking(self.queries, query_ids, self.sampling.weights)]
-        notes += note_unanswered(self.queries, rankings, measures)
+        notes += note_unanswered(self.queries, self.gold, rankings, measures)
         if self.needs is not None:
             notes += note_undated(self.needs, rankings)
         notes += note_undefined(measures, values, rankings)

@@ -420,7 +420,7 @@ def _passes(text: str, result: Result, run: RunResult) -> bool:
     """Whether a gate passes today, with enough queries to decide it."""
     gate = parse_gate(text)
     rows = judge_gates([gate], result, [run.name])
-    return all(row.outcome == "pass" for row in rows) and not explain_shortage(gate, run, None)
+    return all(row.outcome == "pass" for row in rows) and not explain_shortage(gate, result, run, None)
 
 
 def _latency_gate(files: FolderFiles, name: str) -> Iterator[str]:

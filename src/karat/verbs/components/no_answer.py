@@ -10,6 +10,7 @@ import numpy as np
 from karat.errors import InputError, UsageError
 from karat.model.policy import RELEVANT, is_relevant
 from karat.results.components import Component
+from karat.results.words import queries_text
 from karat.verbs.components.estimator import Estimator
 
 if TYPE_CHECKING:
@@ -55,11 +56,14 @@ def no_answer_metrics(
     cut = {q: list(docs)[:k] for q, docs in top.items()}
     best = {q: max((s for _, s in docs if s is not None), default=-math.inf) for q, docs in cut.items()}
     scored = any(s is not None for q in ids for _, s in cut[q])
-    unscored = sum(s is None for q in ids for _, s in cut[q])
+    unscored = {q for q in ids if any(s is None for _, s in cut[q])}
+    """Of these it is not known whether an item is above a threshold, unless one with a score is."""
     judged = [q for q in ids if gold.get(q)]
     rows: dict[str, list[float]] = {}
     if threshold is not None and (scored or not any(cut[q] for q in ids)):
-        rows[f"false_evidence@{k}"] = [float(best[q] >= threshold) for q in ids]
+        rows[f"false_evidence@{k}"] = [
+            math.nan if q in unscored and best[q] < threshold else float(best[q] >= threshold) for q in ids
+        ]
     if judged:
         rows[f"false_evidence(judged)@{k}"] = [
             float(any(is_relevant(gold[q].get(parent(d), gold[q].get(d, 0.0)), rel) for d, _ in cut[q]))
@@ -70,12 +74,16 @@ def no_answer_metrics(
     answerable = {
         q: g for q, g in gold.items() if q not in set(queries) and any(is_relevant(grade, rel) for grade in g.values())
     }
-    curve = _curve(ids, best, answerable, cut, rel, parent, estimator) if scored and ids else {}
+    curve = (
+        _curve([q for q in ids if q not in unscored], best, answerable, cut, rel, parent, estimator)
+        if scored and ids
+        else {}
+    )
     notes = []
     if threshold is None and scored:
         notes.append(f"false_evidence@{k} needs a score threshold: none was stated; the curve shows all of them")
     if unscored and scored:
-        notes.append(f"{unscored} items without a score count as below every threshold")
+        notes.append(f"{queries_text(len(unscored))} with items that lack scores: left out where these may decide")
     if curve and len(curve["threshold"]) > POINTS:
         notes.append(f"the curve holds {POINTS} of its {len(curve['threshold']):,} thresholds, evenly by rank")
     if len(ids) < len(queries):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,16 +21,15 @@ from karat.config.checks import (
 from karat.config.reading import Read, read_config
 from karat.errors import InputError, KaratError, Problem, nearest
 from karat.gates.attainable import refuse_impossible
+from karat.gates.evidence import judge_gates
+from karat.gates.judge import count_needed_queries
 from karat.gates.units import describe_direction
 from karat.metrics.grammar import parse
 from karat.read.sources import run_files
 from karat.results.pairing import paired
 from karat.results.saved import load_baseline
-from karat.results.values import statistic_of
-from karat.results.words import BASELINE, condition_text, independent_text, round_up
-from karat.stats.aggregates import score_differences
+from karat.results.words import BASELINE, condition_text, independent_text, round_up, segment_text
 from karat.stats.intervals import clopper_pearson
-from karat.stats.power import queries_needed
 from karat.verbs.evaluate import evaluate
 from karat.verbs.validate.findings import LintFinding, list_some, make_finding, make_role_conflict, many
 from karat.verbs.validate.tables import place
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karat.gates.gate import Gate
+    from karat.gates.judge import GateEvidence, JudgedGate
     from karat.results.result import Result, RunResult
     from karat.verbs.validate.roles import FileRole
 
@@ -158,7 +159,7 @@ def check_config(read: Read) -> Iterator[LintFinding]:
         for name in candidates:
             if name not in names or gate.run not in (None, name) or gate.against == name or result[name] is base:
                 continue
-            if reason := explain_shortage(gate, result[name], _other(gate, result, base)):
+            if reason := explain_shortage(gate, result, result[name], _other(gate, result, base)):
                 yield make_finding("K610", read.path, reason, [where])
                 break
 
@@ -196,55 +197,83 @@ def _explain_missing_segment(gate: Gate, run: RunResult) -> str:
     return f"'{gate}': no query has {condition}"
 
 
-def explain_shortage(gate: Gate, run: RunResult, base: RunResult | None) -> str:
+def explain_shortage(gate: Gate, result: Result, run: RunResult, base: RunResult | None) -> str:
     """Why a gate cannot be decided with these queries however good the run is, and how many it needs; "" if it can."""
-    sampling = run.sampling
+    sampling, measured = run.sampling, ~np.isnan(run.values[gate.metric])
+    if sampling.sequential:
+        for row in judge_gates([gate], result, [run.name], baseline=base):
+            if row.found.missing:
+                return f"'{gate}': {row.found.missing}"
     minimum, units = gate.least or sampling.minimum, sampling.units(run.query_ids)
     for segment in (
         [s for s in sampling.segments(run.query_ids) if tuple(s.by) == gate.fields] if gate.fields else [None]
     ):
         if segment is not None and any(segment.by[f].casefold() != v.casefold() for f, v in gate.where):
             continue
-        rows = segment.rows if segment is not None else np.arange(len(run.query_ids))
+        rows = np.flatnonzero(measured) if segment is None else segment.rows[measured[segment.rows]]
         n, effective = len(rows), units.take(rows).effective
-        if segment is not None and gate.least is None and effective < minimum:
+        if segment is not None and n and gate.least is None and effective < minimum:
             counted = "" if units.plain else f", which count as {independent_text(effective)}"
             have = many(n, "query", "queries")
             return f"'{gate}': {segment.name} has {have}{counted}; at least {minimum} are needed to judge it"
         if gate.at_mean or (segment is not None and n < minimum):
             continue
-        total, why = max(_count_needed_queries(end, run, base, rows, sampling.confidence) for end in gate.ends)
-        if total > n:
-            where = f" where {segment.name}" if segment is not None else ""
-            have = many(n, "query", "queries")
-            return f"'{gate}': {why} takes about {round_up(total):,} queries; there are {have}{where}"
+        if gate.against is None:
+            total, why = max(_count_needed_for_level(end, sampling.confidence) for end in gate.ends)
+            if total > n:
+                where = f" where {segment.name}" if segment is not None else ""
+                have = many(n, "query", "queries")
+                return f"'{gate}': {why} takes about {round_up(total):,} queries; there are {have}{where}"
+    return _explain_margin(gate, result, run, base)
+
+
+def _explain_margin(gate: Gate, result: Result, run: RunResult, base: RunResult | None) -> str:
+    """Why a run that is just as good as the baseline would hardly pass; "" if it would.
+
+    The interval that judges is moved to where the change is nothing.
+    """
+    if base is None or gate.metric not in base.values or parse(gate.metric).aggregate == "quantile":
+        return ""
+    for end in gate.ends:
+        if end.against is None or end.value == 0 or not end.written_region.holds(0):
+            continue
+        for row in judge_gates([end], result, [run.name], baseline=base):
+            evidence = _as_good_as_baseline(row, run, base)
+            total = None if evidence is None else count_needed_queries(end, evidence)
+            if total is not None and total > row.found.n:
+                where = f" where {segment_text(row.segment, '=')}" if row.segment else ""
+                have = many(row.found.n, "query", "queries")
+                why = "showing that an equally good run passes"
+                return f"'{gate}': {why} takes about {round_up(total):,} queries; there are {have}{where}"
     return ""
 
 
-def _count_needed_queries(
-    gate: Gate, run: RunResult, base: RunResult | None, rows: np.ndarray, confidence: float
-) -> tuple[int, str]:
-    """How many queries the gate needs to pass, or to pass often enough, and what they are needed for."""
-    measure = parse(gate.metric)
-    if gate.against is not None:
-        if base is None or gate.metric not in base.values or measure.aggregate == "quantile":
-            return 0, ""
-        if gate.value == 0 or not gate.written_region.holds(0):
-            return 0, ""
+def _as_good_as_baseline(row: JudgedGate, run: RunResult, base: RunResult) -> GateEvidence | None:
+    """The evidence of a change as it would be with the same spread and no change; None where there is no spread."""
+    found, gate = row.found, row.gate
+    if found.units < found.minimum or not found.deviation > 0 or found.same_lists or found.missing:
+        return None
+    if found.scale == "ratio":
+        return _moved(found, 1 / found.estimate, 0.0)
+    neutral = 0.0
+    if gate.relative:
         both = paired(base, run, [gate.metric])
-        ids = {run.query_ids[i] for i in rows}
-        places = [i for i, q in enumerate(both.query_ids) if q in ids]
-        statistic = statistic_of(measure)
-        changes = score_differences(statistic, both.base[0], both.candidate[0])[places]
-        changes = changes[~np.isnan(changes)]
-        if gate.relative and gate.scale == "difference":
-            margin = gate.value * float(np.nanmean(both.base[0]))
-        else:
-            margin = abs(statistic.to_score(gate.threshold, len(changes)))
-        deviation = float(changes.std(ddof=1)) if len(changes) > 1 else 0.0
-        if deviation == 0 or margin <= 0:
-            return 0, ""
-        return queries_needed(margin, deviation, alpha=1 - confidence) or 0, "showing that an equally good run passes"
+        slices = [s for s in run.sampling.segments(both.query_ids) if row.segment and s.by == row.segment]
+        neutral = gate.value * float(np.nanmean(both.base[0][slices[0].rows] if slices else both.base[0]))
+    return _moved(found, 1.0, neutral - found.estimate)
+
+
+def _moved(found: GateEvidence, factor: float, shift: float) -> GateEvidence:
+    """The evidence with its estimate and its interval moved together."""
+    estimate, low, high, fail_low, fail_high = (
+        factor * value + shift for value in (found.estimate, found.low, found.high, found.fail_low, found.fail_high)
+    )
+    return replace(found, estimate=estimate, low=low, high=high, fail_low=fail_low, fail_high=fail_high)
+
+
+def _count_needed_for_level(gate: Gate, confidence: float) -> tuple[int, str]:
+    """How many queries the gate needs to pass however good the run is, and what they are needed for."""
+    measure = parse(gate.metric)
     if measure.aggregate == "quantile":
         tail = (1 - confidence) / 2
         share = measure.quantile if gate.op.startswith("<") else 1 - measure.quantile
