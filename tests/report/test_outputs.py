@@ -767,6 +767,43 @@ def test_markdown_says_how_a_segment_stands_to_the_others() -> None:
     assert "| beside the others |" in page
 
 
+def test_a_pass_by_identical_lists_says_so_in_every_output() -> None:
+    """The interval of no change is wider than the margin: without the reason the pass would contradict it."""
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    run = {q: ["a", "x"] if i % 3 else ["x", "a"] for i, q in enumerate(gold)}
+    check = karat.check(karat.evaluate(gold, {"old": run, "new": run}, "mrr", details=True), MARGIN, baseline="old")
+    view = view_of(check)
+    assert check.verdict == "SHIP" and check.rows[0].found.low < -0.02
+    assert "`mrr no worse than old by 0.02` (the ranked lists are identical)" in markdown.render(view)
+    for page in (latex.render(view), junit.render(view).decode()):
+        assert "the ranked lists are identical" in page
+
+
+MARGIN = ["mrr no worse than old by 0.02"]
+
+
+def test_latex_marks_what_was_decided_of_metrics_that_are_not_tested_over_all_pairs(tmp_path: Path) -> None:
+    """Tukey's test is of means; a change of a median is decided all the same."""
+    gold = {f"q{i}": {"a": 1} for i in range(60)}
+    for name, base in (("old", 90), ("new", 20)):
+        log = [(q, base + i * base % 13) for i, q in enumerate(gold)]
+        lines = [{"query_id": q, "topk": [{"doc_id": "a"}], "latency_ms": {"s": ms}} for q, ms in log]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    runs = {name: str(tmp_path / f"{name}.jsonl") for name in ("old", "new")}
+    compared = karat.compare(gold, runs, "mrr,latency.p50")
+    assert [row.outcome for row in compared.rows if row.metric == "latency.p50"] == ["better"]
+    page = latex.render(view_of(compared))
+    assert "$^{a}$" in page and "Not tested" not in page
+
+
+def test_markdown_names_the_run_of_gates_that_pass() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    run = {q: ["a", "x"] for q in gold}
+    check = karat.check(karat.evaluate(gold, {"one": run, "two": run}, "mrr"), ["mrr >= 0.5"])
+    page = markdown.render(view_of(check))
+    assert "- ✓ one: 1 pass: `mrr >= 0.5`" in page and "- ✓ two: 1 pass: `mrr >= 0.5`" in page
+
+
 def test_tables_hold_no_formulas(tmp_path: Path) -> None:
     import csv
 

@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from karat.gates.wording import figure_of, label_gate, note_figures, note_pooling, value_text
+from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.metrics.grammar import parse
 from karat.report.marks import mark_of
 from karat.report.terminal.evaluate import best_of
@@ -102,9 +102,9 @@ def _beaten(view: View, i: int, metric: str) -> list[int]:
     """The systems that this one is significantly better than; of a run and its baseline, what was decided counts."""
     test = view.pairs.get(metric)
     higher = parse(metric).metric.higher_is_better
-    if test is None or higher is None:
+    if higher is None:
         return []
-    mine, p = view.systems[i], test.p.get(view.systems[i].name, {})
+    mine, p = view.systems[i], test.p.get(view.systems[i].name, {}) if test is not None else {}
     out = []
     for j, other in enumerate(view.systems):
         value = p.get(other.name)
@@ -148,7 +148,8 @@ def _caption(view: View, several: bool) -> list[str]:
         notes.append(
             f"Superscripts: significantly better than the system of that letter ({text(ways)}, level {view.alpha:g})."
         )
-    if others := [m for m in view.metrics if view.pairs and m not in view.pairs]:
+    decided = {d.metric for d in view.decisions if len(view.systems) == 2}
+    if others := [m for m in view.metrics if view.pairs and m not in view.pairs and m not in decided]:
         notes.append(f"Not tested over all pairs: {text(', '.join(others))}.")
     if view.forced:
         notes.append("Compared by force although " + "; ".join(text(d.what) for d in view.forced) + " differ.")
@@ -172,7 +173,7 @@ def _gates(view: View) -> list[str]:
         for row in group.rows:
             where = f" ({row.where})" if group.gate.every else ""
             warning = " (warning)" if group.gate.level == "warn" else ""
-            notes = filter(None, (*note_figures(row), note_pooling([row])))
+            notes = filter(None, (*notes_of(row), note_pooling([row])))
             label = text("; ".join((label_gate(group.gate) + where + warning, *notes)))
             cells = (row.run, value_text(row), figure_of(row).interval, mark_of(row.outcome))
             run, *others = map(text, cells)

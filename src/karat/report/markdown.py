@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from karat.gates.basis import WORDS
-from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
+from karat.gates.wording import advise, figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.metrics.grammar import PRIMARY, choose_primary
 from karat.report.by_judge import JudgedSection, describe_judged
 from karat.report.marks import NO_DECISION, emoji_of, mark_of
@@ -384,13 +384,21 @@ def _gates(view: View) -> str:
         lines.append(f"- {mark} {text(group.run)}: {code(label_gate(group.gate), 100)}{level}{detail}")
     if len(bad) > GATES:
         lines.append(f"- and {len(bad) - GATES} more that do not pass")
-    if good:
-        notes = {label_gate(g.gate): "; ".join(filter(None, (note_pooling(g.rows), _basis(g)))) for g in good}
-        parts = [code(gate) + (f" ({text(note, SENTENCE)})" if note else "") for gate, note in notes.items()]
-        names = ", ".join(parts[:GATES]) + (", …" if len(parts) > GATES else "")
-        warn = sum(g.gate.level == "warn" for g in good)
-        lines.append(f"- {mark_of('pass')} {len(good)} pass{f' ({warn} at level warn)' if warn else ''}: {names}")
+    several = len({g.run for g in good}) > 1
+    for run in dict.fromkeys(g.run if several else "" for g in good):
+        mine = [g for g in good if g.run == run or not several]
+        names = ", ".join(map(_passed, mine[:GATES])) + (", …" if len(mine) > GATES else "")
+        warn = sum(g.gate.level == "warn" for g in mine)
+        who = f"{text(run)}: " if several else ""
+        lines.append(f"- {mark_of('pass')} {who}{len(mine)} pass{f' ({warn} at level warn)' if warn else ''}: {names}")
     return "**Gates**\n\n" + "\n".join(lines)
+
+
+def _passed(group: GateGroup) -> str:
+    """A gate that passes, with what its figures rest on where they do not show it."""
+    notes = dict.fromkeys((note_pooling(group.rows), _basis(group), *map(advise, group.rows)))
+    note = "; ".join(filter(None, notes))
+    return code(label_gate(group.gate), 100) + (f" ({text(note, SENTENCE)})" if note else "")
 
 
 def _basis(group: GateGroup) -> str:
