@@ -373,6 +373,24 @@ def test_queries_that_were_not_answered_are_named_beside_metrics_of_the_pipeline
         assert note in evaluate(project, metrics).notes
 
 
+def test_runs_that_answer_unequal_queries_say_so(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The queries that one run lacks are marked no_answer, and so in no gold: 300 of 400 are answered by both."""
+    from karat.report import markdown
+    from karat.report.terminal.compare import show
+    from karat.report.view import view_of
+
+    lines = (project / "log.jsonl").read_text().splitlines()
+    (project / "old.jsonl").write_text("\n".join(lines) + "\n")
+    (project / "log.jsonl").write_text("\n".join(line for i, line in enumerate(lines) if not is_marked(i)) + "\n")
+    runs = {name: str(project / f"{name}.jsonl") for name in ("old", "log")}
+    compared = karat.compare(str(project / "gold.txt"), runs, "cost.tokens.sum")
+    note = "cost.tokens.sum: log has values of 300 of the 400 queries that these runs answer"
+    show(compared)
+    terminal = " ".join(capsys.readouterr().out.split())
+    assert note in terminal and "over 300 shared queries: 1,500" in terminal
+    assert note in " ".join(markdown.render(view_of(compared)).split())
+
+
 def test_every_metric_says_how_many_queries_have_no_value(tmp_path: Path) -> None:
     gold = {f"q{i:02}": {"d": 1} for i in range(20)}
     run = {q: {"d" if i < 5 else "x": 1.0, "y": 0.5} for i, q in enumerate(gold)}

@@ -9,7 +9,7 @@ import numpy as np
 from karat.metrics.grammar import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from karat.model.queries import Queries
     from karat.results.result import RunResult
@@ -39,6 +39,23 @@ def find_unanswered(run: RunResult, queries: Queries | None, answered: Iterable[
         if not others.isdisjoint(own):
             asked |= dict.fromkeys(q for q in queries.fields if q in others)
     return [q for q in asked if q not in own and q not in rankings.query_ids]
+
+
+def describe_unequal_answers(runs: Sequence[RunResult]) -> list[str]:
+    """That figures of what runs say themselves are over different queries, because some answer more than others."""
+    if len(runs) < 2:
+        return []
+    out: dict[str, list[str]] = {}
+    for metric in runs[0].values:
+        if not parse(metric).over_whole_run or not all(metric in run.values for run in runs):
+            continue
+        answered = [set(queries_with_value(run, metric)) for run in runs]
+        whole = len(set().union(*answered))
+        for run, mine in zip(runs, answered, strict=True):
+            if len(mine) < whole:
+                lack = f"{run.name} has values of {len(mine):,} of the {whole:,} queries that these runs answer"
+                out.setdefault(lack, []).append(metric)
+    return [f"{', '.join(metrics)}: {lack}" for lack, metrics in out.items()]
 
 
 def _logged(run: RunResult) -> set[str]:

@@ -11,6 +11,7 @@ from karat.metrics.grammar import choose_primary, parse
 from karat.model.policy import earns_gain, is_relevant
 from karat.read.cases import PUBLISHABLE
 from karat.records import dataclass
+from karat.results.asked import describe_unequal_answers
 from karat.results.depths import describe_depths
 from karat.results.figures import figure
 from karat.results.words import independent_text, plural, queries_text, unequal_text
@@ -34,6 +35,9 @@ class Remark:
     serious: bool
     of_gate: bool = False
     """Whether it is about a gate: such a one is in every output."""
+
+
+BY_GOLD = "figures and comparisons are by the gold only unless they say otherwise; gates name the figure they use"
 
 
 def remarks_of(
@@ -68,6 +72,8 @@ def data_remarks(
         *(Remark(text, True) for text in _say_once(remarks, of_all=None if of_more else "each run: ")),
         *(Remark(text, True) for text in _say_once({run.name: _gold_warnings(run) for run in runs}, of_all="")),
         *(Remark(text, True) for text in describe_depths([*beside, *runs])),
+        *(Remark(text, True) for text in describe_unequal_answers([*beside, *runs])),
+        *(Remark(text, False) for text in [BY_GOLD] if any(run.by_judge is not None for run in runs)),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_units, runs)) if text),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_days, runs)) if text),
         *(Remark(text, False) for text in _say_once(notes, of_all="")),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from karat.results.words import SharedLevels
     from karat.verbs.compare import Comparison
 
 WIDE = 96
@@ -31,6 +32,8 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
         for row in rows:
             if row.segment is None:
                 out.print(line(f"  {plain(row.statement)}"))
+                if (shared := _shared_levels(row, comparison)) is not None:
+                    out.print(line(f"  {row.metric}, {shared}", style="dim"))
         if any(r.segment is not None for r in rows):
             _segments(out, rows)
         if top:
@@ -76,6 +79,10 @@ def _overall(rows: list[Decision], comparison: Comparison, width: int) -> Table:
             *([effect_text(r.effect_size), outcomes, str(r.n)] if wide else [outcomes]),
         )
     return table
+
+
+def _shared_levels(row: Decision, comparison: Comparison) -> SharedLevels | None:
+    return row.shared_levels(comparison.result[comparison.baseline], comparison.result[row.candidate])
 
 
 def _segments(out: Console, rows: list[Decision]) -> None:
