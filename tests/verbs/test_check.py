@@ -1140,6 +1140,21 @@ def test_the_linter_says_how_many_queries_a_gate_takes(small: Path, gate: str, t
     assert all(told in message for _, message in found)
 
 
+def test_the_linter_misses_the_data_of_gates(small: Path) -> None:
+    config(small, runs={"good": "good.run"}, gates=["mrr >= 0.5"])
+    found = karat.validate(files=[str(small / "karat.yaml")]).findings
+    assert [f.code for f in found] == ["K601"]
+    assert "no dataset; expected dataset and runs, or a saved result under 'result'" in found[0].message
+
+
+def test_a_gate_above_what_queries_without_relevant_docs_allow_names_them(small: Path) -> None:
+    with (small / "qrels.txt").open("a") as file:
+        file.write("".join(f"e{i} 0 d 0\n" for i in range(6)))
+    config(small, **parts(gates=["ndcg@10 >= 0.99"]))
+    done = run_karat("check", cwd=small)
+    assert done.returncode == 2 and "6 queries have no relevant doc in the gold (--empty-gold skip" in done.stderr
+
+
 def test_the_linter_plans_with_the_queries_conversations_and_interval_that_judge(small: Path) -> None:
     """Queries that a metric has no value for do not count; those of one conversation count as few; looks as they do."""
     runs = {"runs": {"good": "good.run", "bad": "bad.run"}, "candidate": "good"}

@@ -1153,7 +1153,8 @@ def test_level_missing_and_confidence_have_their_effect() -> None:
 @pytest.mark.parametrize(
     ("gate", "outcome"),
     [
-        ("retriever.recall@50 >= 0.3", "pass"),
+        ("retriever.recall@50 >= 0.3", "undecided"),  # the lists of the first stage end at rank 3
+        ("retriever.recall@50 >= 0.3 at any depth", "pass"),
         ("reranker.ndcg@5 >= 0 at the mean", "fail"),
         ("entities.entity_f1 >= 0.4", "undecided"),
         ("rewriting.recall@5 > -0.1", "pass"),
@@ -1234,3 +1235,24 @@ def test_components_are_a_table_in_notebooks_and_frames() -> None:
     assert frame.loc[("reranker", "ndcg@1"), ["change", "value", "n"]].tolist() == [True, 1, 3]
     page = parts._repr_html_()
     assert "<td>Δ ndcg@1</td><td>+1.0000</td>" in page and "router needs `route`" in page
+
+
+def test_items_without_scores_are_no_sign_of_silence(tmp_path: Path) -> None:
+    """Four unanswerable queries: evidence at .9, silence, an item without a score, and one beside an item at .9."""
+    items: dict[str, list[dict[str, Any]]] = {
+        "n1": [{"doc_id": "a", "score": 0.9}],
+        "n2": [{"doc_id": "a", "score": 0.1}],
+        "n3": [{"doc_id": "a"}],
+        "n4": [{"doc_id": "a", "score": 0.9}, {"doc_id": "b"}],
+        "q1": [{"doc_id": "d", "score": 0.9}],
+    }
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps({"query_id": q, "topk": topk}) + "\n" for q, topk in items.items()))
+    table = {q: {"text": "?", "no_answer": q.startswith("n")} for q in items}
+    name = "false_evidence(threshold=0.5)@5"
+    result = karat.evaluate({"q1": {"d": 1}}, str(log), name, queries=table)
+    assert (result.mean[name], result.n[name]) == (pytest.approx(2 / 3), 3)
+    assert any("1 of 4 queries have no value" in note for note in result.runs[0].notes)
+    part = karat.components({"q1": {"d": 1}}, str(log), queries=table, threshold=0.5).no_answer
+    assert part.figures["false_evidence@5"].estimate == pytest.approx(2 / 3)
+    assert "2 queries with items that lack scores: left out where these may decide" in part.notes

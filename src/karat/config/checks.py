@@ -250,6 +250,12 @@ class Evaluation:
     """The fields, or crosses of fields, that the queries are sliced by for gates alone."""
 
 
+def describe_lack(read: Read) -> str:
+    """What a config without data lacks."""
+    lacking = "dataset" if read.config.dataset is None else "runs"
+    return f"no {lacking}; expected dataset and runs, or a saved result under 'result'"
+
+
 def evaluation_of(
     read: Read,
     gates: Sequence[Gate] = (),
@@ -266,9 +272,7 @@ def evaluation_of(
     config = read.config
     if qrels is None:
         if config.dataset is None or config.runs is None:
-            lacking = "dataset" if config.dataset is None else "runs"
-            detail = f"no {lacking}; expected dataset and runs, or a saved result under 'result'"
-            raise InputError(read.problem(detail))
+            raise InputError(read.problem(describe_lack(read)))
         check_files(read)
         qrels, runs = read.place(config.dataset.qrels), runs_of(read)
     block = config.retrieval_metrics

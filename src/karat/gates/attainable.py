@@ -53,8 +53,20 @@ def _find(gate: Gate, run: RunResult) -> Iterator[str]:
         best = attainable_value(run, gate.metric, rows)
         if best is not None and best == best and best < gate.threshold - CLOSE:
             limit = f"the gold allows at most {figure(gate.metric, best).text}{where}"
-            advice = "lower the threshold, choose another cutoff, or judge more docs"
-            yield f"gate '{gate}' can never pass: {limit}, even for a perfect order; {advice}"
+            yield f"gate '{gate}' can never pass: {limit}, even for a perfect order; {_advice(gate, run)}"
+
+
+def _advice(gate: Gate, run: RunResult) -> str:
+    """What makes a gate attainable: queries without a relevant doc lower the best value at every cutoff."""
+    empty = run.counts.get("empty_gold", 0) if run.policy.empty_gold == "zero" else 0
+    if empty:
+        have = "query has" if empty == 1 else "queries have"
+        return (
+            f"lower the threshold, or leave out queries that can only score 0: {empty:,} {have} no relevant doc in the "
+            "gold (--empty-gold skip, or no_answer in the table of queries)"
+        )
+    cutoff = "choose another cutoff, " if parse(gate.metric).k is not None else ""
+    return f"lower the threshold, {cutoff}or judge more docs"
 
 
 def _places(gate: Gate, run: RunResult) -> Iterator[tuple[str, NDArray[np.int64] | None]]:

@@ -16,6 +16,7 @@ from karat.gates.pooled import pool_gate, rows_of, with_pool
 from karat.gates.unanswerable import (
     describe_skipped,
     explain_lack_of_gold,
+    explain_short_stage,
     find_skipped_segments,
     keep_every_look,
     refuse_absent_field,
@@ -223,7 +224,10 @@ class _View:
             evidence = _component_evidence(gate, self.run)
             if self.sampling.sequential:
                 evidence = keep_every_look(gate, evidence, self._units)
-            return [JudgedGate(gate, self.run.name, None, evidence, judge(gate, evidence))]
+            ruling = judge(gate, evidence)
+            if (reason := explain_short_stage(gate, self.run)) and not evidence.missing:
+                ruling = Ruling("undecided", reason)
+            return [JudgedGate(gate, self.run.name, None, evidence, ruling)]
         _holds(gate, self.run)
         if self.base is not None:
             _holds(gate, self.base)

@@ -114,6 +114,20 @@ def refuse_absent_value(gate: Gate, sampling: Sampling) -> None:
     raise InputError(f"gate '{gate}': no query has {_where_text(gate)}{hint}").about(gate)
 
 
+def explain_short_stage(gate: Gate, run: RunResult) -> str:
+    """Why a figure of the first stage is not judged below the end of that stage's lists; "" where it is."""
+    measure = parse(gate.metric)
+    if run.components is None or measure.metric.name != "retriever" or measure.k is None or gate.any_depth:
+        return ""
+    deepest = run.components.retriever.counts.get("deepest", math.inf)
+    if measure.k <= deepest:
+        return ""
+    return (
+        f"lists of the first stage end at rank {deepest:,}, so {gate.metric} counts nothing below it; "
+        "retrieve deeper lists, or add `at any depth` to the gate"
+    )
+
+
 def find_members(gate: Gate, sampling: Sampling) -> set[str]:
     """The queries of the table that a gate speaks of; a value is first looked up as it is written, then in any case."""
     for fold in (str, str.casefold):

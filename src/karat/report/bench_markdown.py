@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from karat.report.markdown import code, lay_table, render, text
 from karat.report.terminal.bench import describe_languages, tables_to_show
 from karat.report.view import view_of
-from karat.results.figures import change_figure, figure, p_text
+from karat.results.figures import change_figure, figure, p_text, variance_figure
 
 if TYPE_CHECKING:
     from karat.verbs.bench.benchmark import Bench
@@ -34,7 +34,7 @@ def _row(row: Across, languages: Languages) -> list[str]:
     metric = languages.metric
     cells = [str(figure(metric, c.mean, c.low, c.high)) if c.mean == c.mean else "–" for c in row.cells]
     average = [figure(metric, row.average).text] if languages.averages else []
-    spread = [*average, figure(metric, row.variance).text]
+    spread = [*average, variance_figure(metric, row.variance).text]
     if languages.baseline is None or not languages.averages:
         return [text(row.system), *map(text, cells), *spread]
     if row.delta != row.delta:

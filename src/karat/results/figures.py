@@ -117,6 +117,12 @@ def figure(metric: str, value: float, low: float = math.nan, high: float = math.
     return Figure(value, low, high, parse(metric).metric.unit, _decimals(metric))
 
 
+def variance_figure(metric: str, value: float) -> Figure:
+    """A variance of values of a metric, in the square of its unit."""
+    unit = parse(metric).metric.unit
+    return Figure(value, unit=f"{unit}²" if unit else "", decimals=_decimals(metric))
+
+
 def estimate_figure(metric: str, interval: Interval) -> Figure:
     """An estimate of a metric with its interval."""
     return figure(metric, interval.estimate, interval.low, interval.high)

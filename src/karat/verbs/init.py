@@ -40,7 +40,21 @@ if TYPE_CHECKING:
     from karat.results.result import Result, RunResult
 
 DEPTH, MOST = 3, 500
-ENDINGS = (".txt", ".tsv", ".csv", ".jsonl", ".json", ".parquet", ".run", ".trec", ".qrels", ".res", ".gz", ".zst")
+ENDINGS = (
+    ".txt",
+    ".tsv",
+    ".csv",
+    ".jsonl",
+    ".json",
+    ".parquet",
+    ".run",
+    ".trec",
+    ".qrels",
+    ".res",
+    ".xml",
+    ".gz",
+    ".zst",
+)
 SKIPPED = {"node_modules", "__pycache__", "venv", "site-packages", "dist", "build"}
 SEGMENTS = ("language", "lang", "locale", "topic", "category", "domain", "intent", "difficulty", "source", "type")
 RUNS = 10

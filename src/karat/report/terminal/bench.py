@@ -15,7 +15,7 @@ from karat.report.outputs import write as write_outputs
 from karat.report.terminal import evaluate as terminal
 from karat.report.terminal.console import console, grid, line, note
 from karat.report.view import view_of
-from karat.results.figures import change_figure, figure
+from karat.results.figures import change_figure, figure, variance_figure
 from karat.results.words import plain, plural, queries_text
 from karat.stats.aggregates import NEUTRAL
 
@@ -161,7 +161,7 @@ def languages_table(languages: Languages) -> Table:
     table.title, table.title_justify = f"{languages.metric} by {languages.by}", "left"
     for row in languages.rows:
         average = [figure(languages.metric, row.average).short] if averages else []
-        variance = figure(languages.metric, row.variance).text
+        variance = variance_figure(languages.metric, row.variance).text
         change = [_delta(row, languages)] if compared and averages else []
         table.add_row(plain(row.system), *_cells(row, languages), *average, variance, *change)
     return table

@@ -11,7 +11,7 @@ from karat.report.terminal.console import cutoffs as cutoffs
 from karat.report.terminal.console import progress as progress
 from karat.report.words import TIES
 from karat.results.depths import depth_of, find_depth_gap
-from karat.results.figures import SAME, estimate_figure, figure, percent_text
+from karat.results.figures import SAME, estimate_figure, figure, percent_text, variance_figure
 from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
 from karat.results.remarks import remarks_of
@@ -108,8 +108,9 @@ def _segments(result: Result, wide: bool) -> Table:
         across = [run.across(",".join(names), metric) for run in result.runs]
         cells = []
         for one in across:
-            variance = "" if one["variance"] != one["variance"] else f"variance {figure(metric, one['variance']).text}"
-            cells += [figure(metric, one["macro_average"]).text, *([variance] if wide else [])]
+            spread = variance_figure(metric, one["variance"])
+            variance = [f"variance {spread.text}" if spread.defined else ""] if wide else []
+            cells += [figure(metric, one["macro_average"]).text, *variance]
         table.add_row(plain(f"macro average by {', '.join(names)}"), f"{across[0]['segments']}", *cells, style="italic")
     return table
 

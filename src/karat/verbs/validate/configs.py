@@ -13,6 +13,7 @@ from karat.config.checks import (
     bless_command,
     check_gates,
     config_options,
+    describe_lack,
     evaluation_of,
     places_of_gates,
     run_names,
@@ -133,6 +134,8 @@ def check_config(read: Read) -> Iterator[LintFinding]:
     except InputError as error:
         yield from _problem_findings("K603", read.path, error)
     if read.config.dataset is None or read.config.runs is None:
+        if gates and read.config.result is None:
+            yield make_finding("K601", read.path, describe_lack(read), [read.path])
         return
     try:
         inputs = evaluation_of(read, gates)
