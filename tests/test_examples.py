@@ -126,15 +126,16 @@ def test_the_metric_of_the_contributors_guide_works() -> None:
 
 
 def test_the_output_format_of_the_contributors_guide_works(tmp_path: Path) -> None:
-    from karat.report.files import write_text
-    from karat.report.formats import Format, Problem
-    from karat.report.view import View, view_of
+    from karat.report.formats import Problem
+    from karat.report.view import view_of
 
-    names = {"write_text": write_text, "Format": Format, "Problem": Problem, "View": View}
+    names: dict[str, Any] = {}
     exec(blocks(ROOT / "CONTRIBUTING.md", "FORMAT = Format("), names)
     result = karat.evaluate({"q": {"a": 1}}, {"one": {"q": ["a"]}, "two": {"q": ["b"]}}, "mrr")
     names["FORMAT"].write(view_of(result), str(tmp_path / "t.tsv"))
     assert (tmp_path / "t.tsv").read_text() == "one\t1.0\ntwo\t0.0\n"
+    names["FORMAT"].write_error(Problem(["broken"]), str(tmp_path / "t.tsv"))
+    assert (tmp_path / "t.tsv").read_text() == "error: broken\n"
 
 
 def test_the_input_format_of_the_contributors_guide_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,11 +151,22 @@ def test_the_input_format_of_the_contributors_guide_works(tmp_path: Path, monkey
     path.write_text("2 qid:1 1:0.5 # d1\nhigh qid:1 # d2\n1 qid:2 1:0.3\n")
     with pytest.raises(karat.InputError, match=r'gold.letor:2: expected .* found "high qid:1 # d2"\n.*letor:3: '):
         karat.read_qrels(path)
+    for odd in ("\n \n1\tqid:1\t# d\u20281\n", "1 qid:1 1:0.5 # d\u20281"):
+        unnamed = tmp_path / "gold"
+        unnamed.write_text(odd, "utf-8")
+        assert list(karat.read_qrels(unnamed).docs) == ["d\u20281"]
+    for line, message in (("1 qid:1 # a b", "expected `grade"), ("1 qid:1 # a\0b", r'the doc id "a\x00b" holds a NUL')):
+        path.write_text(f"2 qid:1 1:0.5 # d1\n{line}\n")
+        with pytest.raises(karat.InputError, match=f"gold.letor:2: {re.escape(message)}"):
+            karat.read_qrels(path)
+        assert [f.where for f in karat.validate(path).findings if f.code == "F001"] == [(f"{path}:2",)]
+    with pytest.raises(karat.InputError, match=r"gold\.letor: looks like LETOR, a format of gold alone; expected"):
+        karat.read_run(path)
     path.write_bytes(b"1 qid:1 # d1\n2 qid:1 # d\xe9\n")
     with pytest.raises(karat.InputError, match=r"gold.letor:2: not UTF-8 near .* convert the file"):
         karat.read_qrels(path)
     path.write_text("2 qid:1 1:0.5 # d1\nhigh qid:1 # d2\n1 qid:2 1:0.3\n")
     places = [place for finding in karat.validate(path).findings if finding.code == "F001" for place in finding.where]
     assert places == [f"{path}:2", f"{path}:3"]
-    with pytest.raises(karat.UsageError, match="the format must be one of csv"):
+    with pytest.raises(karat.UsageError, match=r"the format must be one of .*csv.*, found 'letor'"):
         karat.read_run(path, format="letor")

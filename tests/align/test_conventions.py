@@ -58,8 +58,8 @@ LINES = [
     },
     {"query_id": "q4", "topk": [{"chunk_id": "d1", "score": 1}], "stages": {"retrieve": ["d1"], "rerank": ["d1"]}},
 ]
-TEXTS = {"separator": "::", "stage": "retrieve"}
-"""A value of each convention that holds text."""
+VALUES = {"separator": "::", "stage": "retrieve"}
+"""A value of each convention that holds text or a number."""
 CASES: dict[str, tuple[Any, Any]] = {}
 """Gold and run in which a convention matters, where it does not matter in those above."""
 
@@ -67,7 +67,7 @@ CASES: dict[str, tuple[Any, Any]] = {}
 def other_value(each: Option) -> Any:
     if each.kind == "choice":
         return next(c for c in each.choices if c != each.default)
-    return {"yes": not each.default, "count": 1, "share": 0.5, "text": TEXTS.get(each.name)}[each.kind]
+    return {"yes": not each.default, "count": 1, "share": 0.5}.get(each.kind, VALUES.get(each.name))
 
 
 def figures(gold: Any, run: Any, **options: Any) -> Any:
@@ -89,7 +89,9 @@ def log(tmp_path: Path) -> str:
 def test_every_convention_changes_a_figure(each: Option, log: str) -> None:
     gold, run = CASES.get(each.name, (GOLD, log))
     options: Any = {each.name: other_value(each)}
-    assert figures(gold, run, **options) != figures(gold, run), f"nothing applies {each.name}, or CASES needs its case"
+    assert figures(gold, run, **options) != figures(gold, run), (
+        f"nothing applies {each.name}, or VALUES or CASES lack it"
+    )
 
 
 # --- conventions that drop or reorder docs ------------------------------------------------------------
@@ -153,9 +155,7 @@ def test_a_convention_on_docs_acts_on_every_kind_of_run_alike(
 @dataclass(frozen=True, slots=True)
 class _Turned(Policy):
     turned: bool = option(False, "The last doc first.", selects=lambda docs, _: np.lexsort((-docs.rank, docs.query)))
-    good: float | None = option(
-        None, "Docs from this score on.", kind="share", selects=lambda docs, s: docs.score > 10 * s
-    )
+    good: float | None = option(None, "Docs from this score on.", selects=lambda docs, s: docs.score > s)
 
 
 def test_a_convention_may_reorder_docs_and_look_at_scores(tmp_path: Path) -> None:
@@ -164,12 +164,12 @@ def test_a_convention_may_reorder_docs_and_look_at_scores(tmp_path: Path) -> Non
         ranks, returned, tops, _ = hits(FLAT, run, _Turned(turned=True))
         assert ranks[0, "e"] == 1 and ranks[0, "b"] == 6 and ranks[1, "c"] == 1
         assert returned == [7, 4, -1, 1] and tops[0] == ["e", "q1", "c"]
-        assert hits(FLAT, run, _Turned(good=0.7))[1] == [3, 4, -1, 1]
+        assert hits(FLAT, run, _Turned(good=7.0))[1] == [3, 4, -1, 1]
 
 
 def test_conventions_act_together() -> None:
     """Only c has a score above 7 and a judgment once the query itself is gone."""
-    both = hits(FLAT, {"q2": {"q2": 9, "a": 8, "c": 7.5}}, _Turned(ignore_self=True, condensed=True, good=0.7))
+    both = hits(FLAT, {"q2": {"q2": 9, "a": 8, "c": 7.5}}, _Turned(ignore_self=True, condensed=True, good=7))
     assert both[0] == {(1, "c"): 1} and both[1][1] == 1
 
 

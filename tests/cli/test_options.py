@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 from typer.main import get_command
 from typer.testing import CliRunner
 
 import karat
+from karat.cli import options as cli
 from karat.cli.app import app
 from karat.config.checks import config_options
+from karat.config.models import key_of
 from karat.config.options import (
     GROUPS,
     Data,
@@ -23,18 +27,17 @@ from karat.config.options import (
     StatedOptions,
     all_options,
     stated_options,
+    takes_options,
 )
 from karat.config.reading import read_config
 from karat.errors import UsageError
 from karat.model.engine import Engine, EngineOptions
 from karat.model.intervals import IntervalOptions, Intervals
-from karat.model.option import option, options_of
+from karat.model.option import Option, option, options_of
 from karat.model.policy import Policy, PolicyOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from karat.model.option import Option
 
 VERBS = ("evaluate", "compare", "sweep", "plan", "reliability", "components", "diagnose", "stress", "check", "bench")
 COMMANDS = {
@@ -55,7 +58,15 @@ def other(option: Option) -> Any:
     """A value that is not the option's default."""
     if option.kind == "choice":
         return next(c for c in option.choices if c != option.default)
-    by_kind = {"count": 123, "share": 0.9, "text": "::", "path": "file.jsonl", "size": "2GB", "fields": ["language"]}
+    by_kind = {
+        "count": 123,
+        "number": -2.5,
+        "share": 0.9,
+        "text": "::",
+        "path": "file.jsonl",
+        "size": "2GB",
+        "fields": ["language"],
+    }
     by_kind |= {"paths": ["file.jsonl"], "address": "sc://host:15002"}
     return (option.default is not True) if option.kind == "yes" else by_kind[option.kind]
 
@@ -158,6 +169,62 @@ def test_a_convention_needs_one_declaration(monkeypatch: pytest.MonkeyPatch) -> 
     assert (declared.kind, declared.panel) == ("yes", "Conventions")
     with pytest.raises(UsageError, match="shout must be true or false, found 'loud'"):
         Extended(shout="loud")  # type: ignore[arg-type]
+
+
+def test_a_convention_of_type_float_is_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Extended(Policy):
+        min_score: float | None = option(None, "Drop docs with a lower score.")
+        part: float | None = option(None, "Count this part of each list.", kind="share")
+
+    declared = next(each for each in options_of(Extended) if each.name == "min_score")
+    assert declared.kind == "number"
+    assert [Extended(min_score=value).min_score for value in (12.0, -3, 0, None)] == [12.0, -3, 0, None]
+    for value in (math.nan, math.inf, 10**400, True, "12"):
+        with pytest.raises(UsageError, match=r"^min_score must be a finite number, found "):
+            Extended(min_score=value)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^part must be between 0 and 1, found 12\.0$"):
+        Extended(part=12.0)
+    number, share = (TypeAdapter(key_of(each)[0]) for each in options_of(Extended)[-2:])
+    assert number.validate_python(12) == 12.0
+    for key, value in ((number, math.inf), (share, 12)):
+        with pytest.raises(ValidationError):
+            key.validate_python(value)
+
+
+def added(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Make a count of this name one more option."""
+    one = Option(name, None, "count", "An option.", "Conventions", f"conventions.{name}")
+    monkeypatch.setattr("karat.cli.options.stated_options", lambda: (one,))
+    monkeypatch.setattr("karat.config.options.stated_options", lambda: (one,))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"), [("top", "top"), ("metric", "metrics"), ("runs", "runs"), ("sample", "size")]
+)
+def test_an_option_named_like_a_parameter_of_a_command_is_refused(
+    name: str, parameter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(
+        runs: cli.Runs,
+        metrics: cli.Metrics = None,
+        size: Annotated[int, cli.option("Queries.", "-n", "--sample")] = 1,
+        top: Annotated[int, cli.option("Rows.")] = 1,
+        *,
+        options: cli.Options,
+    ) -> None: ...
+
+    added(monkeypatch, name)
+    with pytest.raises(ValueError, match=f"the option '{name}' .*parameter '{parameter}' .* of karat compare share"):
+        cli.takes_options(compare)
+
+
+def test_an_option_named_like_a_parameter_of_a_verb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stress(qrels: Any, *, depth: int = 50, **options: Unpack[Options]) -> None: ...
+
+    added(monkeypatch, "depth")
+    with pytest.raises(ValueError, match=r"the option 'depth' and a parameter of karat\.stress share a name"):
+        takes_options(stress)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,8 @@ sys.path[:0] = [path for path in (str(HERE), str(HERE.parent / "support")) if pa
 
 from commands import COMMANDS  # noqa: E402
 from judge import SECONDS, Hang, Verdict, alarm, judge  # noqa: E402
-from samples import KINDS, Case, make_case  # noqa: E402
+from kinds import KINDS, make_case  # noqa: E402
+from samples import Case  # noqa: E402
 
 CRASHES = HERE / "crashes"
 SLOW = ("parquet", "frame", "config", "saved", "baseline", "cache", "options", "outputs")

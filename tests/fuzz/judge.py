@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import karat
+from format_parquet import frame_of
 from karat.align import align
 from karat.model.policy import Policy
 from karat.ontology.obo import parse_obo
@@ -21,10 +22,11 @@ from karat.ontology.terms import build_ontology
 from karat.read.docs import read_docs
 from karat.read.embeddings import embeddings_of, vectors_of
 from karat.read.files import open_input
+from karat.read.formats import all_formats
 from karat.read.queries import read_queries
+from kinds import KINDS
 from references import Refusal
 from samples import Case
-from table_references import frame_of, reference_for
 
 SECONDS = 20
 """How long a case may take before it counts as a hang."""
@@ -32,15 +34,6 @@ UNCLEAR = re.compile(
     r"Traceback|\b(Key|Type|Index|Attribute|Assertion|Recursion|Overflow|Unicode\w*)Error\b|NoneType|object at 0x"
 )
 NOWHERE = "\x01"
-FORMATS = {
-    "trec": "trec",
-    "csv": "csv",
-    "tsv": "tsv",
-    "jsonl": "jsonl",
-    "json": "json",
-    "chroma": "json",
-    "log": "jsonl",
-}
 
 
 @dataclass(frozen=True)
@@ -74,7 +67,7 @@ def judge(case: Case, folder: Path) -> Verdict:
     path = folder / case.name
     path.write_bytes(case.data)
     try:
-        reference = reference_for(case.kind)(case.data, case.kind)
+        reference = KINDS[case.kind].read(case.data, case.kind)
         refusal = ""
     except Refusal as error:
         reference, refusal = None, str(error) or "refused"
@@ -140,7 +133,8 @@ def same(one: Any, other: Any) -> bool:
 
 def stated_format(case: Case) -> str | None:
     """The format by name for a third of the cases; the others are recognised."""
-    return FORMATS.get(case.kind.split()[0]) if len(case.data) % 3 == 0 else None
+    name = KINDS[case.kind].format or case.kind.split()[0]
+    return name if name in all_formats() and len(case.data) % 3 == 0 else None
 
 
 def read_run(case: Case, path: Path, reference: Any) -> dict[str, list[str]]:

@@ -1,7 +1,7 @@
-"""Strict readers of every format, small and slow, which share no code with Karat: what it must have read, or refused.
+"""What strict readers share: bytes, text, numbers, ids, tables and JSON; small and slow, and no code of Karat's.
 
-Each takes the bytes of a file and returns plain data, or raises `Refusal`. Runs are {query: docs in their order}, gold
-is {query: {doc: grade}}, tables are {id: fields}.
+The reader of a kind says what Karat must have read, or refused. It takes the bytes of a file and returns plain data, or
+raises `Refusal`. Runs are {query: docs in their order}, gold is {query: {doc: grade}}, tables are {id: fields}.
 """
 
 from __future__ import annotations
@@ -113,23 +113,6 @@ def of_role(kind: str, rows: Scored) -> Run | Gold:
     return gold_of(rows) if kind.endswith("gold") else run_of(rows)
 
 
-# --- TREC ---------------------------------------------------------------------------------------------
-
-
-def read_trec(data: bytes, kind: str) -> Run | Gold:
-    rows: Scored = []
-    width = 0
-    for line in text_of(data).split("\n"):
-        cells = re.split(r"[ \t\r\x0b\x0c]+", line.strip(" \t\r\x0b\x0c"))
-        if cells == [""] or line.startswith("#"):
-            continue
-        width = width or len(cells)
-        expect(len(cells) == width and width in ((4,) if kind.endswith("gold") else (5, 6)), "columns")
-        value = number(cells[3] if kind.endswith("gold") else cells[4])
-        rows.append((id_of(cells[0]), id_of(cells[2]), value))
-    return of_role(kind, rows)
-
-
 # --- delimited tables ---------------------------------------------------------------------------------
 
 
@@ -184,32 +167,6 @@ def first_of(names: list[str], wanted: tuple[str, ...]) -> int:
     raise Refusal(f"none of {wanted}")
 
 
-def read_rows_table(data: bytes, kind: str) -> Run | Gold:
-    text = text_of(data)
-    lines = text.split("\n")
-    while lines and (not lines[0].strip() or lines[0].startswith("#")):
-        lines.pop(0)
-    expect(lines, "no rows")
-    mark = header_of(lines[0], "\t,;|", QUERY + DOC)
-    records = split_csv("\n".join(lines), mark)
-    return rows_by_name(records[0], records[1:], kind)
-
-
-def rows_by_name(header: list[str], records: list[list[str]], kind: str) -> Run | Gold:
-    names = [name.strip().strip('"').lower() for name in header]
-    roles = (QUERY, DOC, GRADE if kind.endswith("gold") else SCORE)
-    query, doc, value = (first_of(names, wanted) for wanted in roles)
-    if kind.endswith("run") and "chunk_id" in names:
-        doc = first_of(names, ("chunk_id",))
-    rows: Scored = []
-    for cells in records:
-        expect(len(cells) == len(names), "columns")
-        cells = [cell.strip(" \t") for cell in cells]
-        check_rivals(dict(zip(names, cells, strict=True)), kind)
-        rows.append((id_of(cells[query]), id_of(cells[doc]), number(cells[value].strip(" \t\r\n\x0b\x0c"))))
-    return of_role(kind, rows)
-
-
 def check_rivals(row: dict[str, Any], kind: str) -> None:
     """Two columns that surely name one thing must agree."""
     unsure = ("query", "doc", "chunk_id", *(("score",) if kind.endswith("gold") else ()))
@@ -253,76 +210,4 @@ def json_lines(data: bytes) -> list[dict[str, Any]]:
             tree = parse_json(line)
             expect(isinstance(tree, dict), "not an object")
             out.append(tree)
-    return out
-
-
-def read_jsonl(data: bytes, kind: str) -> Run | Gold:
-    rows: Scored = []
-    values = GRADE if kind.endswith("gold") else SCORE
-    for row in json_lines(data):
-        check_rivals(row, kind)
-        query, doc, value = (next((row[n] for n in wanted if n in row), None) for wanted in (QUERY, DOC, values))
-        doc = row["chunk_id"] if row.get("chunk_id") is not None else doc
-        rows.append((id_of(query), id_of(doc), finite(value)))
-    return of_role(kind, rows)
-
-
-def read_json(data: bytes, kind: str) -> Run | Gold:
-    tree = parse_json(text_of(data), alike=kind.endswith("gold"))
-    expect(isinstance(tree, dict) and tree, "not an object")
-    gold = kind.endswith("gold")
-    if all(isinstance(docs, dict) and "ids" in docs for docs in tree.values()) and not gold:
-        return read_chroma(tree)
-    kinds = {type(docs) for docs in tree.values()}
-    expect(kinds <= {dict, list} and (gold or len(kinds) == 1), "not docs")
-    out: Any = {}
-    for query, docs in tree.items():
-        if isinstance(docs, list):
-            ids = [id_of(doc) for doc in docs]
-            out[id_of(query)] = dict.fromkeys(ids, 1.0) if gold else list(dict.fromkeys(ids))
-        elif gold and any(isinstance(v, (dict, list)) for v in docs.values()):
-            expect(all(isinstance(v, (dict, list)) and v for v in docs.values()), "grades beside subtopics")
-            by = {id_of(d): v if isinstance(v, dict) else {id_of(t): 1 for t in v} for d, v in docs.items()}
-            out[id_of(query)] = {d: max(finite(g) for g in topics.values()) for d, topics in by.items()}
-        elif gold:
-            out[id_of(query)] = {id_of(d): finite(v) for d, v in docs.items()}
-        else:
-            out[id_of(query)] = run_of([("", id_of(d), finite(v)) for d, v in docs.items()])[""] if docs else []
-    return out
-
-
-def read_chroma(tree: dict[str, Any]) -> Run:
-    out: Run = {}
-    for query, result in tree.items():
-        ids = result["ids"]
-        expect(isinstance(ids, list), "ids")
-        if ids and isinstance(ids[0], list):
-            expect(len(ids) == 1, "several results")
-            ids = ids[0]
-        out[id_of(query)] = list(dict.fromkeys(id_of(i) for i in ids))
-    return out
-
-
-def read_log(data: bytes, kind: str) -> Run:
-    out: Run = {}
-    lines = json_lines(data)
-    expect(lines, "no lines")
-    for line in lines:
-        query, items = id_of(line.get("query_id")), line.get("topk")
-        expect(query not in out and isinstance(items, list), "a query twice, or no list")
-        docs = []
-        for item in items:
-            expect(isinstance(item, dict), "not an item")
-            chunk, doc = (None if item.get(n) is None else id_of(item[n]) for n in ("chunk_id", "doc_id"))
-            expect(chunk or doc, "no id")
-            rank, score = item.get("rank"), item.get("score")
-            expect(rank is None or (type(rank) is int and rank >= 1), "a rank")
-            docs.append((chunk or doc or "", rank, None if score is None else finite(score)))
-        ranks = [rank for _, rank, _ in docs if rank is not None]
-        expect(len(ranks) in (0, len(docs)) and len(set(ranks)) == len(ranks), "ranks")
-        if ranks:
-            docs.sort(key=lambda d: d[1] or 0)
-        elif all(d[2] is not None for d in docs):
-            docs.sort(key=lambda d: (d[2] or 0.0, d[0].encode()), reverse=True)
-        out[query] = list(dict.fromkeys(d[0] for d in docs))
     return out

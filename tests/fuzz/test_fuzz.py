@@ -13,8 +13,9 @@ import pytest
 from fuzz import CRASHES, cases, judge_case, read_crash
 from judge import Verdict
 from karat.read.formats import all_formats
-from references import Refusal, read_log, read_rows_table, read_trec
-from samples import KINDS, Case
+from kinds import KINDS
+from references import Refusal
+from samples import Case, Kind
 
 CASES = int(os.environ.get("FUZZ_CASES", "2000"))
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
@@ -42,23 +43,24 @@ def test_what_was_wrong_once_stays_right(crash: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "data"),
+    ("kind", "data"),
     [
-        (read_trec, b"q1 Q0 d1 1 nan t\n"),
-        (read_trec, b"q1 Q0 d1 1 1 t\nq1 Q0 d2 2\n"),
-        (read_rows_table, b'query_id,doc_id,score,note\nq1,d1,1,"open\nq1,d2,2,x\n'),
-        (read_log, b'{"query_id": "q1", "topk": [], "query_id": "q2"}\n'),
+        ("trec run", b"q1 Q0 d1 1 nan t\n"),
+        ("trec run", b"q1 Q0 d1 1 1 t\nq1 Q0 d2 2\n"),
+        ("csv run", b'query_id,doc_id,score,note\nq1,d1,1,"open\nq1,d2,2,x\n'),
+        ("log run", b'{"query_id": "q1", "topk": [], "query_id": "q2"}\n'),
     ],
 )
-def test_the_references_are_strict(read: object, data: bytes) -> None:
+def test_the_references_are_strict(kind: str, data: bytes) -> None:
     with pytest.raises(Refusal):
-        read(data, "a run")  # type: ignore[operator]
+        KINDS[kind].read(data, kind)
 
 
 def test_the_judge_sees_a_lost_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case("trec run", "r.txt", b"q1 Q0 d1 1 2 t\nq1 Q0 d2 2 1 t\n", damaged=False)
     assert judge_case(case, tmp_path) == Verdict("equal")
-    monkeypatch.setattr("judge.reference_for", lambda kind: lambda data, kind: {"q1": ["d1", "d2", "d3"]})
+    kind = Kind(KINDS["trec run"].write, lambda data, kind: {"q1": ["d1", "d2", "d3"]})
+    monkeypatch.setitem(KINDS, "trec run", kind)
     assert judge_case(case, tmp_path).outcome == "wrong"
     monkeypatch.setattr("judge.reader_for", lambda kind: lambda *_: 1 / 0)
     assert judge_case(case, tmp_path) == Verdict("wrong", "ZeroDivisionError: division by zero")

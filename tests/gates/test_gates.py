@@ -401,7 +401,10 @@ def test_level_and_name_come_with_the_gate() -> None:
 
 WRONG = [
     ("recall@5", "cannot read gate"),
-    ("recall@5 = 0.9", "cannot read gate"),
+    ("recall@5 = 0.9", "by 0.01'; did you mean '>='?"),
+    ("mrr beter than baseline", "by 0.01'; did you mean 'better than'?"),
+    ("mrr no wurse than baseline by 0.01", "by 0.01'; did you mean 'no worse than'?"),
+    ("mrr beow 0.01", "by 0.01'; did you mean 'below'?"),
     (">= 0.9", "cannot read gate"),
     ("recal@5 >= 0.9", "did you mean 'recall@5'?"),
     ("recall@5 >= high", 'expected a number, found "high"'),

@@ -47,6 +47,9 @@ def test_a_kind_of_gate_needs_one_entry(new_kinds: Any) -> None:
     ]
     assert errors[3].endswith("spans needs a key 'upto' beside it")
     assert errors[4].endswith("upto goes with spans alone")
+    assert errors[5].endswith("write the margin as a percentage, such as 'gm_map strays 5% off baseline'")
+    assert errors[6].endswith("'ndcg@10 no worse than baseline by 0.01'; did you mean 'strays'?")
+    assert errors[7].endswith("'ndcg@10 no worse than baseline by 0.01'")
     assert {"spans", "upto", "strays", "off"} <= set(new_kinds["keys"])
 
 

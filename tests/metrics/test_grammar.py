@@ -137,6 +137,26 @@ def test_a_result_is_looked_up_by_any_spelling_and_says_what_it_holds() -> None:
         result.mean["map"]
 
 
+def test_a_grade_that_counts_as_relevant_is_above_zero_unless_the_metric_says_otherwise() -> None:
+    def any_grade(r: Rankings, rel: float = 1, half: float = 5) -> np.ndarray:
+        return np.full(len(r), rel)
+
+    declared = karat.metric("any_grade", title="", tells="", cutoff="none", ranges={"half": (0.1, None)})
+    below = karat.metric("below_zero", title="", tells="", cutoff="none", ranges={"rel": (-2, None)})
+    declared(any_grade), below(any_grade)
+    try:
+        for name in ("any_grade(rel=0)", "any_grade(rel=-1)", "max_ont_sim(rel=-1)"):
+            with pytest.raises(karat.MetricError, match="rel must be above 0, found"):
+                karat.parse(name)
+        with pytest.raises(karat.MetricError, match=r"half must be above 0\.1, found '0\.1'"):
+            karat.parse("any_grade(half=0.1)")
+        assert karat.parse("any_grade(rel=0.5,half=0.2)").name == "any_grade(rel=0.5,half=0.2)"
+        assert karat.parse("below_zero(rel=-1)").name == "below_zero(rel=-1)"
+    finally:
+        unregister("any_grade")
+        unregister("below_zero")
+
+
 def test_own_metrics_are_registered_like_the_built_in_ones() -> None:
     @karat.metric(
         "top_grade",

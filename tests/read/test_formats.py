@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
@@ -28,21 +29,53 @@ def parquet() -> bytes:
     return buffer.getvalue()
 
 
+@dataclass(frozen=True)
+class Sample:
+    """A whole file of a format, and a broken one."""
+
+    data: bytes
+    """It judges d1 for q1 and returns it, or holds the query q1, whatever the format can hold."""
+    broken: bytes
+    says: str
+    """What is said of the broken file, after its name."""
+    run: bytes = b""
+    """A run, where runs do not look like gold."""
+    table: bytes = b""
+    """A table of queries, where tables look different again."""
+
+
 SAMPLES = {
-    "cases": b'[{"case_id": "q1", "text": "words", "expected_ids": ["d1"]}]',
-    "csv": b"query_id,doc_id,grade,score\nq1,d1,1,1\n",
-    "json": b'{"q1": {"d1": 1}}',
-    "jsonl": b'{"query_id": "q1", "doc_id": "d1", "grade": 1, "score": 1}\n',
-    "parquet": parquet(),
-    "topics": b"<top>\n<num> q1\n<title> text\n</top>\n",
-    "trec": b"q1 0 d1 1\n",
-    "tsv": b"query-id\tcorpus-id\tscore\nq1\td1\t1\n",
+    "cases": Sample(
+        b'[{"case_id": "q1", "text": "words", "expected_ids": ["d1"]}]',
+        b'[\n{"text": "words", "expected_ids": []}]',
+        ':2: case "1": expected_ids must hold at least one id',
+    ),
+    "csv": Sample(
+        b"query_id,doc_id,grade,score\nq1,d1,1,1\n",
+        b"query_id,doc_id,grade,score\nq1,d1,1,1\nq1,d2,x,x\n",
+        ':3: grade must be a finite number, found "x"',
+    ),
+    "json": Sample(
+        b'{"q1": {"d1": 1}}', b'{"q1": {"d1": 1, "d1": 2}}', ': "d1" appears twice', table=b'{"query_id": "q1"}'
+    ),
+    "jsonl": Sample(
+        b'{"query_id": "q1", "doc_id": "d1", "grade": 1, "score": 1}\n',
+        b'{"query_id": "q1", "doc_id": "d1", "grade": 1}\n{"query_id": "q1", "doc_id": "d2"}\n',
+        ":2: grade must be a finite number in 'grade', found nothing",
+    ),
+    "parquet": Sample(parquet(), parquet()[:-9], ": cannot be read as Parquet"),
+    "topics": Sample(
+        b"<top>\n<num> q1\n<title> text\n</top>\n",
+        b"<top>\n<num> q1\n</top>\n<top>\n<title> text\n</top>\n",
+        ":4: no topic number",
+    ),
+    "trec": Sample(b"q1 0 d1 1\n", b"q1 0 d1 1\nq1 0 d2\n", ":2: found 3 columns", run=b"q1 Q0 d1 1 1 t\n"),
+    "tsv": Sample(
+        b"query-id\tcorpus-id\tscore\nq1\td1\t1\n",
+        b"query-id\tcorpus-id\tscore\nq1\td1\tx\n",
+        ':2: grade must be a finite number, found "x"',
+    ),
 }
-"""A file of each format: it judges d1 for q1 and returns it, or holds the query q1, whatever the format can hold."""
-RUNS = {"trec": b"q1 Q0 d1 1 1 t\n"}
-"""A run in each format whose runs do not look like its gold."""
-TABLES = {"json": b'{"query_id": "q1"}'}
-"""A table of queries in each format whose tables look different again."""
 
 
 def name_file(stem: str, name: str) -> str:
@@ -56,21 +89,59 @@ def test_every_format_has_a_sample_here() -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_file_is_recognised_by_one_format(name: str) -> None:
-    file = InputFile(name_file("file", name), SAMPLES[name])
+    file = InputFile(name_file("file", name), SAMPLES[name].data)
     sure = [form.name for form in all_formats().values() if form.recognises(file) and not form.guess]
     assert recognise_format(file).name == name
     assert sure == ([] if all_formats()[name].guess else [name])
 
 
-@pytest.mark.parametrize("name", ["cases", "csv", "json", "jsonl", "parquet", "topics", "trec", "tsv"])
-def test_these_formats_need_no_ending(name: str) -> None:
-    assert recognise_format(InputFile("file", SAMPLES[name])).name == name
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_format_needs_an_ending(name: str) -> None:
+    """Standard input has none."""
+    assert recognise_format(InputFile("file", SAMPLES[name].data)).name == name
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_broken_file_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name_file("file", name)
+    path.write_bytes(SAMPLES[name].broken)
+    assert recognise_format(InputFile(str(path), SAMPLES[name].broken)).name == name
+    form = all_formats()[name]
+    with pytest.raises(karat.InputError) as refusal:
+        if form.holds("qrels"):
+            karat.read_qrels(path)
+        elif form.holds("run"):
+            karat.evaluate({"q1": {"d1": 1}}, path, "mrr", cache=False)
+        else:
+            karat.read_queries(path)
+    assert str(refusal.value).startswith(f"{path}{SAMPLES[name].says}")
+
+
+OTHER_USES = [
+    (name, use)
+    for name, form in all_formats().items()
+    for use in ("qrels", "run", "table")
+    if not form.holds(use) and not form.guess
+]
+
+
+@pytest.mark.parametrize(("name", "use"), OTHER_USES)
+def test_a_format_that_holds_something_else_is_named(name: str, use: str, tmp_path: Path) -> None:
+    path = tmp_path / name_file("file", name)
+    path.write_bytes(SAMPLES[name].data)
+    with pytest.raises(karat.InputError, match=f"looks like {all_formats()[name].title}, a format of .* alone"):
+        if use == "qrels":
+            karat.read_qrels(path)
+        elif use == "run":
+            karat.evaluate({"q1": {"d1": 1}}, path, "mrr", cache=False)
+        else:
+            karat.read_queries(path)
 
 
 @pytest.mark.parametrize("name", format_names("qrels"))
 def test_gold_in_a_format_that_is_stated_is_what_detection_reads(name: str, tmp_path: Path) -> None:
     path = tmp_path / name_file("gold", name)
-    path.write_bytes(SAMPLES[name])
+    path.write_bytes(SAMPLES[name].data)
     stated, detected = karat.read_qrels(path, format=name), karat.read_qrels(path)
     assert stated.query_ids == detected.query_ids == ["q1"]
     assert list(stated.docs) == list(detected.docs) == ["d1"]
@@ -79,7 +150,7 @@ def test_gold_in_a_format_that_is_stated_is_what_detection_reads(name: str, tmp_
 @pytest.mark.parametrize("name", format_names("run"))
 def test_a_run_in_a_format_that_is_stated_is_what_detection_reads(name: str, tmp_path: Path) -> None:
     path = tmp_path / name_file("run", name)
-    path.write_bytes(RUNS.get(name, SAMPLES[name]))
+    path.write_bytes(SAMPLES[name].run or SAMPLES[name].data)
     for stated in (name, None):
         result = karat.evaluate({"q1": {"d1": 1}}, path, "num_ret,num_rel_ret", run_format=stated, cache=False)
         assert result.mean == {"num_ret": 1, "num_rel_ret": 1}
@@ -88,7 +159,7 @@ def test_a_run_in_a_format_that_is_stated_is_what_detection_reads(name: str, tmp
 @pytest.mark.parametrize("name", [form.name for form in all_formats().values() if form.holds("table")])
 def test_a_table_of_queries_is_read_in_every_format_that_holds_tables(name: str, tmp_path: Path) -> None:
     path = tmp_path / name_file("queries", name)
-    path.write_bytes(TABLES.get(name, SAMPLES[name]))
+    path.write_bytes(SAMPLES[name].table or SAMPLES[name].data)
     assert list(karat.read_queries(path).fields) == ["q1"]
 
 

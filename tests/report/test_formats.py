@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,12 @@ def test_every_format_has_a_key_in_karat_yaml_and_a_flag() -> None:
     assert all(
         f"--{name.replace('_', '-')}" in help_text for name, one in all_formats().items() if "check" in one.verbs
     )
+
+
+def test_the_declarations_load_nothing_slow() -> None:
+    code = "import karat.report.formats, sys; karat.report.formats.all_formats(); print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_after_an_error_no_output_of_an_earlier_check_looks_current(check: karat.Check, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import karat
 from karat.errors import InputError, KaratError, UsageError
-from karat.retrieve import all_kinds, make_retriever, ranking
+from karat.retrieve import Base, all_kinds, make_retriever, ranking, retriever
 from karat.retrieve.bm25 import BM25
 from karat.retrieve.bm25_scores import METHODS
 from karat.retrieve.corpus import Corpus, read_corpus, rechunk
@@ -123,6 +123,32 @@ def test_a_mapping_says_the_same_as_a_text() -> None:
     assert written == parse_spec("both=hybrid(bm25, dense(model=m), constant=9)")
 
 
+def test_parameters_that_a_retriever_does_not_check_have_the_type_that_it_states(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("karat.retrieve.registry._KINDS", all_kinds())
+
+    @retriever("lenient")
+    class Lenient(Base):
+        def __init__(self, *, n: int = 3, share: float | None = None, on: bool = True, text: str = "", any: Any = 1):
+            self.values = (n, share, on, text, any)
+
+    refused = {
+        "n=abc": 'n must be an integer, found "abc"',
+        "n=2.5": "n must be an integer, found 2.5",
+        "n=true": "n must be an integer, found True",
+        "n=none": "n must be an integer, found nothing",
+        "share=x": 'share must be a number or none, found "x"',
+        "on=2": "on must be true or false, found 2",
+    }
+    for parameter, message in refused.items():
+        with pytest.raises(UsageError, match=f"^lenient: {re.escape(message)}$"):
+            karat.make_retriever(f"lenient({parameter})")
+    made = karat.make_retriever("lenient(n=5, share=none, on=false, text=7, any=[1, x])")
+    assert made.values == (5, None, False, 7, [1, "x"])
+    assert karat.make_retriever("lenient(share=2)").values[1] == 2
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -134,11 +160,17 @@ def test_a_mapping_says_the_same_as_a_text() -> None:
         ("bm25(language=germn)", "did you mean 'de'"),
         ("bm25(b=2)", "from 0 to 1"),
         ("bm25(k1=abc)", "k1 must be a number from 0"),
+        ("bm25(stem=maybe)", 'bm25: stem must be true or false, found "maybe"'),
         ("math.sqrt", "did you mean 'math:sqrt'"),
         ("math.py:sqrt", "name the module, not its file: math:sqrt"),
         ("bm25,dense", "name each retriever separately"),
         ("hybrid(bm25)", "two retrievers or more"),
         ("hybrid(bm25, bm25, weights=[1])", "2 numbers"),
+        ("hybrid(bm25, bm25, weights=[1, x])", "weights must be 2 numbers from 0, not all 0, found [1, 'x']"),
+        ("hybrid(bm25, bm25, weights=2)", "weights must be 2 numbers from 0, not all 0, found 2"),
+        ("hybrid(bm25, bm25, constant=abc)", 'hybrid: constant must be a number, found "abc"'),
+        ("hybrid(bm25, bm25, depth=1.5)", "hybrid: depth must be an integer or none, found 1.5"),
+        ("hybrid(bm25, bm25, depth=true)", "hybrid: depth must be an integer or none, found True"),
         ("hybrid(bm25, bm25, fusion=borda)", "must be one of"),
         ("no_such_module_here:f", "cannot be imported"),
         ("math:squirt", "did you mean 'sqrt'"),
@@ -309,10 +341,16 @@ def test_an_index_is_that_of_bm25s_to_the_bit(
     assert np.array_equal(*floors) if method in ("bm25l", "bm25+") else floors == [None, None]
 
 
-@pytest.mark.parametrize("kind", ["bm25", "dense", "hybrid(bm25, dense)", "mmr(dense)"])
+ELSEWHERE = ("http", "langchain", "llamaindex", "qdrant", "pgvector")
+"""Kinds that may search an index which is already there."""
+SPECS = {"rerank": "rerank(bm25, model=builtins:len)"}
+"""How a kind is written that its name alone does not make."""
+
+
+@pytest.mark.parametrize("kind", [kind for kind in all_kinds() if kind not in ELSEWHERE])
 def test_a_query_before_the_index_is_told(kind: str) -> None:
     with pytest.raises(UsageError, match=r"index\(\) comes before retrieve\(\)"):
-        karat.make_retriever(kind).retrieve([Query("x")], 3)
+        karat.make_retriever(SPECS.get(kind, kind)).retrieve([Query("x")], 3)
 
 
 def test_bm25_finds_stems_and_not_stop_words() -> None:

@@ -78,6 +78,9 @@ def main() -> None:
         "hit@1 spans 0 upto 1",
         {"metric": "hit@1", "spans": 0.4},
         {"metric": "hit@1", "min": 0.4, "upto": 0.5},
+        "gm_map strays 0.05 off baseline",
+        "mrr starys 0.05 off baseline",
+        "mrr differs from 0.05",
     )
     schema = Config.model_json_schema()["$defs"]["GateKeys"]["properties"]
     rows = judged("hit@1 spans 0.3 upto 0.7", "mrr strays 0.2 off base", "mrr strays 40% off base")

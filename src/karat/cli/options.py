@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from karat.model.option import Option
 
 WHAT, OUTPUTS = "What to compute", "Outputs"
-_TYPES: dict[str, type] = {"count": int, "fields": list[str], "paths": list[str], "share": float, "yes": bool}
+_TYPES: dict[str, type] = {"count": int, "fields": list[str], "number": float, "paths": list[str]}
+_TYPES |= {"share": float, "yes": bool}
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command a flag for each option, unless it declares one itself; it receives the given ones as `options`."""
+    """Give a command a flag for each option; it receives those that were written as `options`."""
     signature = inspect.signature(command, eval_str=True)
     own = [p for p in signature.parameters.values() if p.name != "options"]
-    options = {_parameter(o): o for o in stated_options() if o.name not in signature.parameters}
+    options = {_parameter(o): o for o in stated_options()}
+    for parameter in own:
+        _refuse_rivals(command.__name__, parameter)
 
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
@@ -59,6 +62,23 @@ def takes_verbose(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
+
+
+def _refuse_rivals(command: str, parameter: inspect.Parameter) -> None:
+    """Refuse an option with the name of a command's own parameter, or with its flag: one of the two would be lost."""
+    written = [n for about in getattr(parameter.annotation, "__metadata__", ()) for n in _names(about)]
+    flags = written or [f"--{parameter.name.replace('_', '-')}"]
+    for each in stated_options():
+        if each.name == parameter.name or each.flag in flags:
+            raise ValueError(
+                f"the option {each.name!r} ({each.flag}) and the parameter {parameter.name!r} ({', '.join(flags)}) of "
+                f"karat {command} share a name; rename one of them"
+            )
+
+
+def _names(about: Any) -> list[str]:
+    """The flags that a declaration of typer states; in `Annotated` the first of them takes the place of the default."""
+    return [n for n in (about.default, *(about.param_decls or ())) if isinstance(n, str) and n.startswith("-")]
 
 
 def _parameter(option: Option) -> str:

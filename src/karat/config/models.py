@@ -96,6 +96,7 @@ Runs = Annotated[
 _TYPES: dict[Kind, Any] = {
     "address": Place,
     "fields": Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])],
+    "number": Annotated[float, Field(allow_inf_nan=False)],
     "path": Place,
     "paths": Annotated[list[Place], BeforeValidator(_as_list, json_schema_input_type=str | list[str])],
     "share": Annotated[float, Field(gt=0, lt=1)],
@@ -105,7 +106,7 @@ _TYPES: dict[Kind, Any] = {
 """What a key of the file takes, by what its option holds."""
 
 
-def _key(option: Option) -> tuple[Any, Any]:
+def key_of(option: Option) -> tuple[Any, Any]:
     """The type and the field of an option's key."""
     if option.kind == "choice":
         kind: Any = Literal[option.choices]
@@ -121,7 +122,7 @@ def _key(option: Option) -> tuple[Any, Any]:
 def _block(name: str, base: type[Part]) -> Any:
     """A block of the file: the keys of `base`, and a key for each option that belongs there."""
     block = f"{name.lower()}."
-    mine = {o.key.removeprefix(block): _key(o) for o in stated_options() if o.key.startswith(block)}
+    mine = {o.key.removeprefix(block): key_of(o) for o in stated_options() if o.key.startswith(block)}
     return create_model(name, __base__=base, __doc__=base.__doc__, **mine)  # type: ignore[call-overload]
 
 

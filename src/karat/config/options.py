@@ -188,6 +188,11 @@ def takes_options(verb: Verb) -> Verb:
     """Show the options of a verb, which are its `**options`, in its signature and its documentation."""
     signature = inspect.signature(verb)
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    for each in stated_options():
+        if each.name in signature.parameters:
+            raise ValueError(
+                f"the option {each.name!r} and a parameter of karat.{verb.__name__} share a name; rename one"
+            )
     others = [each for each in all_options().values() if each.name not in signature.parameters]
     more = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=o.default) for o in others]
     names = [p.name for p in own if p.kind is inspect.Parameter.KEYWORD_ONLY] + [o.name for o in others]

@@ -83,7 +83,7 @@ def _from_text(text: str) -> Gate:
     if head is None:
         raise UsageError(
             f"cannot read gate {text!r}; expected a metric, a comparison and a value, such as 'recall@5 >= 0.90' or "
-            "'ndcg@10 no worse than baseline by 0.01'"
+            f"'ndcg@10 no worse than baseline by 0.01'{_near_kind(text)}"
         )
     kind = SPELLINGS[" ".join(head["kind"].lower().split())]
     if head["metric"].endswith("="):
@@ -109,6 +109,17 @@ def _from_text(text: str) -> Gate:
             number, rest, relative = leading(rest, gate.metric, text, margin=margin, after=SLOT_KEYS)
             gate = _with_number(gate, slot, number, relative)
     return _with_clauses(gate, rest, text)
+
+
+def _near_kind(text: str) -> str:
+    """The hint at the comparison whose spelling is nearest to words of a gate; empty where none is near."""
+    words = text.lower().split()
+    for count in (3, 2, 1):
+        spellings = [spelling for spelling in SPELLINGS if len(spelling.split()) == count]
+        for begin in range(1, len(words) - count + 1):  # the first word is the metric
+            if near := nearest(" ".join(words[begin : begin + count]), spellings):
+                return f"; did you mean {near!r}?"
+    return ""
 
 
 def _with_number(gate: Gate, slot: Slot, number: float, relative: bool) -> Gate:
@@ -284,7 +295,7 @@ def _checked(gate: Gate, text: str) -> Gate:
     if gate.scale == "ratio" and gate.value and not gate.relative:
         raise UsageError(
             f"gate {text!r}: {gate.metric} is a geometric mean, and is compared as a ratio; "
-            "write the margin as a percentage, such as 'by 5%'"
+            f"write the margin as a percentage, such as '{replace(gate, value=0.05, relative=True)}'"
         )
     if is_component_figure(parse(gate.metric)) and (gate.fields or gate.against is not None):
         excess = "where and for every" if gate.fields else "the baseline"

@@ -52,7 +52,6 @@ def normalized_gain(r: Rankings) -> Values:
     cites="trec_eval binG (Buckley 2008)",
     cutoff="none",
     monotone=True,
-    ranges={"rel": (0, None)},
 )
 def binary_gain(r: Rankings, rel: float = RELEVANT) -> Values:
     hits = r.hits(rel)

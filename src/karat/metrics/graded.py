@@ -202,7 +202,7 @@ def _refuse_rbp(explicit: Params) -> str | None:
     caution="Its best value is below 1 when the gold is small. Unjudged docs count as not relevant.",
     cites="Moffat & Zobel 2008",
     monotone=True,
-    ranges={"p": (0, 1), "rel": (0, None), "max_grade": (0, None)},
+    ranges={"p": (0, 1), "max_grade": (0, None)},
     choices={"gain": ("binary", "graded")},
     variants={"gain=graded": "(1 − p) · Σ over ranks i of min(grade, max_grade) / max_grade · p^(i − 1)"},
     refuses=_refuse_rbp,
@@ -228,7 +228,7 @@ def rbp(
     caution="Not scaled: with grades above 1 it exceeds 1. rbp(gain=graded) scales grades by max_grade.",
     cites="Moffat & Zobel 2008; ranx rbp",
     monotone=True,
-    ranges={"p": (0, 1), "rel": (0, None)},
+    ranges={"p": (0, 1)},
 )
 def rank_biased_gain(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = RELEVANT) -> Values:
     top = r.upto(k)

@@ -31,6 +31,8 @@ STATISTICS: dict[str, tuple[Aggregate, float]] = {
 }
 """The values of a parameter named `statistic`: the aggregate over queries, and which quantile."""
 GOLD_ALONE = ("gold",)
+ABOVE_ZERO: tuple[float | None, float | None] = (0.0, None)
+"""The range of a parameter named `rel` unless a declaration states another: docs of grade 0 are not relevant."""
 LOG_FACTS = frozenset(("latency", "cost", "items", "item_scores", "returned", "doc_version", "as_of"))
 """What is known of every query of a run, with gold or without."""
 
@@ -175,6 +177,7 @@ def metric(
     The function's signature is the parameter list of the name grammar. A parameter needs a default or is `dotted`;
     one that is `required` must be written in every name, and its default only shows its type.
     An alias may carry parameters: `"ndcg_burges(gain=exp)"`. A parameter named `statistic` chooses the aggregate.
+    A value lies between the bounds of its `ranges` and is neither of them; `rel` is above 0 unless they say otherwise.
     """
 
     def declare(compute: Compute) -> Compute:
@@ -185,7 +188,7 @@ def metric(
             no_default = p.default is inspect.Parameter.empty
             if no_default and p.name not in dotted:
                 raise MetricError(f"metric {name!r}: parameter {p.name!r} needs a default value")
-            above, below = (ranges or {}).get(p.name, (None, None))
+            above, below = (ranges or {}).get(p.name, ABOVE_ZERO if p.name == "rel" else (None, None))
             default = "" if no_default else p.default
             required_here = no_default or p.name in required
             params.append(Param(p.name, default, (choices or {}).get(p.name, ()), above, below, required_here))

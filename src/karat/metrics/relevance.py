@@ -39,7 +39,6 @@ GM_FLOOR = 1e-5  # trec_eval's MIN_GEO_MEAN: a query without any success weighs 
     monotone=True,
     targets={"hit@10": 0.95},
     suits={"sanity": "hit@10"},
-    ranges={"rel": (0, None)},
 )
 def hit(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     return (r.count_hits(rel, k) > 0).astype(np.float64)
@@ -60,7 +59,6 @@ def hit(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     targets={"precision@3": 0.80, "precision@5": 0.70, "precision@10": 0.60},
     suits={"top 3": "precision@3"},
     choices={"denom": ("k", "retrieved")},
-    ranges={"rel": (0, None)},
 )
 def precision(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, denom: str = "k") -> Values:
     hits = r.count_hits(rel, k)
@@ -85,7 +83,6 @@ def precision(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, denom: str = 
     bands={"recall@10": ((0.8, "excellent"), (0.6, "good"), (0.4, "fair"), (0.0, "poor"))},
     targets={"recall@5": 0.70, "recall@10": 0.90, "recall@20": 0.95},
     suits={"several pieces": "recall@10"},
-    ranges={"rel": (0, None)},
 )
 def recall(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, cap: bool = False) -> Values:
     gold = r.gold_count(rel)
@@ -105,7 +102,6 @@ def recall(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, cap: bool = Fals
     caution="Over k, not log k: deep cutoffs weigh most. A list shorter than k keeps its last recall.",
     cites="trapezoidal area, as of a precision–recall curve",
     monotone=True,
-    ranges={"rel": (0, None)},
     choices={"scale": ("linear", "log")},
     variants={
         "scale=log": "the trapezoids are over log k, and their sum is divided by log k: early cutoffs weigh most"
@@ -138,7 +134,7 @@ def recall_auc(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, scale: str =
     cites="van Rijsbergen 1979",
     monotone=True,
     targets={"f1@5": 0.70},
-    ranges={"rel": (0, None), "beta": (0, None)},
+    ranges={"beta": (0, None)},
 )
 def f1(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, beta: float = 1) -> Values:
     p, c = ratio_free_precision(r, k, rel), recall(r, k, rel)
@@ -181,7 +177,6 @@ def wrecall(r: Rankings, k: Cutoff = ALL) -> Values:
     targets={"mrr": 0.8},
     strict_targets={"mrr": 0.9},
     suits={"one answer": "mrr", "top 1": "mrr", "a/b test": "mrr"},
-    ranges={"rel": (0, None)},
 )
 def mrr(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     hits = r.hits(rel) if k is None else r.hits(rel) & (r.rank <= k)
@@ -205,7 +200,6 @@ def mrr(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     bands={"map@100": ((0.8, "excellent"), (0.5, "good"), (0.2, "fair"), (0.0, "poor"))},
     suits={"several pieces": "map"},
     choices={"norm": ("gold", "min")},
-    ranges={"rel": (0, None)},
 )
 def average_precision(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, norm: str = "gold") -> Values:
     hits = r.hits(rel) if k is None else r.hits(rel) & (r.rank <= k)
@@ -230,7 +224,6 @@ def average_precision(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, norm:
     cutoff="none",
     aggregate="geometric mean",
     monotone=True,
-    ranges={"rel": (0, None)},
 )
 def gm_map(r: Rankings, rel: float = RELEVANT) -> Values:
     return average_precision(r, ALL, rel)
@@ -249,7 +242,6 @@ def gm_map(r: Rankings, rel: float = RELEVANT) -> Values:
     cites="ir_measures Accuracy",
     no_results=math.nan,
     empty_gold=math.nan,
-    ranges={"rel": (0, None)},
 )
 def accuracy(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     top = r.upto(k)
@@ -320,7 +312,6 @@ def _ideal_place(r: Rankings, query: NDArray[np.int64], grade: Values) -> NDArra
     caution="Blind to order. It is lower than both precision and recall.",
     cites="trec_eval set_map",
     cutoff="none",
-    ranges={"rel": (0, None)},
 )
 def set_map(r: Rankings, rel: float = RELEVANT) -> Values:
     return ratio(r.count_hits(rel) ** 2, r.returned * r.gold_count(rel))
@@ -337,7 +328,6 @@ def set_map(r: Rankings, rel: float = RELEVANT) -> Values:
     caution="Blind to order. With recall(cap=true)@k it is asked at a cutoff.",
     cites="trec_eval set_relative_P",
     cutoff="none",
-    ranges={"rel": (0, None)},
 )
 def set_relative_p(r: Rankings, rel: float = RELEVANT) -> Values:
     return ratio(r.count_hits(rel), np.minimum(r.returned, r.gold_count(rel)))
@@ -358,7 +348,6 @@ def set_relative_p(r: Rankings, rel: float = RELEVANT) -> Values:
     cutoff="none",
     no_results=None,
     empty_gold=None,
-    ranges={"rel": (0, None)},
 )
 def utility(r: Rankings, rel: float = RELEVANT, relevant: float = 1, other: float = -1, absent: float = 0) -> Values:
     hits = r.count_hits(rel)

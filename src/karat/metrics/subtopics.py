@@ -136,13 +136,7 @@ def _wrong_alpha(explicit: Params) -> str | None:
     )
 
 
-_by_subtopic = partial(
-    metric,
-    family=DIVERSITY,
-    needs=("gold", "subtopics"),
-    ranges={"rel": (0, None)},
-    complexity="judged docs × subtopics",
-)
+_by_subtopic = partial(metric, family=DIVERSITY, needs=("gold", "subtopics"), complexity="judged docs × subtopics")
 _greedy = partial(_by_subtopic, complexity="gold × subtopics × docs in the top k", bounds=(0.0, None))
 
 

@@ -34,7 +34,7 @@ RECALL_LEVELS = tuple(i / 10 for i in range(11))
     cites="trec_eval Rprec",
     cutoff="none",
     monotone=True,
-    ranges={"rel": (0, None), "multiple": (0, None)},
+    ranges={"multiple": (0, None)},
     variants={"multiple=0.2": "precision at int(0.2 · R + 0.9), as trec_eval's Rprec_mult_0.20"},
     added=("multiple",),
 )
@@ -55,7 +55,6 @@ def rprec(r: Rankings, rel: float = RELEVANT, multiple: float = 1) -> Values:
     cites="Buckley & Voorhees 2004; trec_eval bpref",
     cutoff="none",
     monotone=True,
-    ranges={"rel": (0, None)},
 )
 def bpref(r: Rankings, rel: float = RELEVANT) -> Values:
     gold = r.gold_count(rel)
@@ -81,7 +80,6 @@ def bpref(r: Rankings, rel: float = RELEVANT) -> Values:
     cutoff="none",
     aggregate="geometric mean",
     monotone=True,
-    ranges={"rel": (0, None)},
 )
 def gm_bpref(r: Rankings, rel: float = RELEVANT) -> Values:
     return bpref(r, rel)
@@ -107,7 +105,6 @@ def _count_before(r: Rankings, rows: NDArray[np.bool_]) -> Counts:
     caution="With a completely judged pool it is close to map, but not equal.",
     cites="Yilmaz & Aslam 2006; trec_eval infAP",
     cutoff="none",
-    ranges={"rel": (0, None)},
 )
 def infap(r: Rankings, rel: float = RELEVANT) -> Values:
     hits = r.hits(rel)
@@ -135,7 +132,6 @@ def infap(r: Rankings, rel: float = RELEVANT) -> Values:
     cites="trec_eval iprec_at_recall",
     cutoff="recall",
     monotone=True,
-    ranges={"rel": (0, None)},
     choices={"version": ("9", "10")},
     variants={
         "version=10": "the level is rounded to the nearest number of docs, halves up, as trec_eval 10 does:"
@@ -255,7 +251,6 @@ def num_ret(r: Rankings) -> Values:
     cutoff="none",
     cites="trec_eval num_rel",
     no_results=None,
-    ranges={"rel": (0, None)},
     choices={"missing": ("count", "zero")},
     no_results_when={("missing", "zero"): 0.0},
     variants=_MISSING,
@@ -272,7 +267,6 @@ def num_rel(r: Rankings, rel: float = RELEVANT, missing: str = "count") -> Value
     formula="relevant docs in the top k",
     tells="How many relevant docs the run returned.",
     cites="trec_eval num_rel_ret",
-    ranges={"rel": (0, None)},
     monotone=True,
 )
 def num_rel_ret(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
@@ -289,7 +283,6 @@ def num_rel_ret(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     use_when="The number of good docs matters, not their share.",
     caution="Queries with much gold weigh most. num_rel_ret is the same per query, summed over queries.",
     cites="ranx hits",
-    ranges={"rel": (0, None)},
     monotone=True,
 )
 def hits_per_query(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
@@ -304,7 +297,6 @@ def hits_per_query(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Value
     cutoff="none",
     cites="trec_eval num_nonrel_judged_ret",
     empty_gold=None,
-    ranges={"rel": (0, None)},
 )
 def num_nonrel_judged_ret(r: Rankings, rel: float = RELEVANT) -> Values:
     return r.sum(is_judged(r.grade) & ~r.hits(rel))

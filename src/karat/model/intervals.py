@@ -42,7 +42,7 @@ class Intervals(OptionGroup):
     min_segment: int = option(
         MIN_SEGMENT, "Queries that a segment needs to be judged on its own.", key="segments.minimum", metavar="N"
     )
-    confidence: float = option(CONFIDENCE, "Confidence level.", key="confidence.level", metavar="SHARE")
+    confidence: float = option(CONFIDENCE, "Confidence level.", kind="share", key="confidence.level", metavar="SHARE")
     method: Method = option("auto", "How intervals are computed.", choices=get_args(Method), metavar="NAME")
     resamples: int = option(RESAMPLES, "Bootstrap resamples.", least=100, metavar="N")
     seed: int = option(SEED, "Seed of the resamples; the same seed gives the same output.", least=0, metavar="N")

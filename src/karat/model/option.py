@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, fields
 from inspect import get_annotations
+from sys import float_info
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from karat.errors import UsageError, nearest
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
     from karat.model.ranked_docs import RankedDocs
 
-Kind = Literal["address", "choice", "count", "fields", "object", "path", "paths", "share", "size", "text", "yes"]
-"""What an option holds. An `object` exists in Python alone: a flag or a config cannot hold it. In Python an `address`
-may be what is found there."""
-_KINDS: dict[Any, Kind] = {bool: "yes", int: "count", float: "share", str: "text"}
+Kind = Literal[
+    "address", "choice", "count", "fields", "number", "object", "path", "paths", "share", "size", "text", "yes"
+]
+"""What an option holds. A `share` is between 0 and 1, a `number` any finite one. An `object` exists in Python alone: a
+flag or a config cannot hold it. In Python an `address` may be what is found there."""
+_KINDS: dict[Any, Kind] = {bool: "yes", int: "count", float: "number", str: "text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,9 @@ class Option:
         if self.kind == "count" and not (number and isinstance(value, int) and value >= self.least):
             return f"an integer from {self.least}"
         if self.kind == "share" and not (number and 0 < value < 1):
-            return f"between 0 and 1, such as {self.default}"
+            return "between 0 and 1" + (f", such as {self.default}" if self.default is not None else "")
+        if self.kind == "number" and not (number and abs(value) <= float_info.max):
+            return "a finite number"
         if self.kind == "text" and not (isinstance(value, str) and len(value) >= self.least):
             return "at least one character" if self.least else "text"
         if self.kind == "yes" and value not in (True, False):

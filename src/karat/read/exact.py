@@ -23,7 +23,7 @@ from karat.read.problems import (
     WHITE_SPACE,
     Problems,
     describe_bad_bytes,
-    long_id,
+    id_problem,
     parse_number,
 )
 
@@ -59,12 +59,8 @@ def read_rows(
         if parent == "" and role == "qrels":
             problems.add(line, "the subtopic is empty, expected a name")
         for idea, cell in (("query", query), ("doc", doc)):
-            if not cell:
-                problems.add(line, f"the {idea} id is empty, expected an id")
-            elif "\x00" in cell:
-                problems.add(line, f"the {idea} id {shown(cell)} holds a NUL byte, expected text")
-            elif (problem := long_id(cell)) is not None:
-                problems.add(line, f"the {idea} id {problem}")
+            if (problem := id_problem(idea, cell)) is not None:
+                problems.add(line, problem)
         value = parse_number(text.strip(WHITE_SPACE))
         if value is None:
             comma = ": write its decimals after a point" if parse_number(text.replace(",", ".", 1)) is not None else ""

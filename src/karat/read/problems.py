@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 from karat.errors import MAX_PROBLEMS, InputError, Problem, shown
 from karat.model.limits import ID
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHITE_SPACE = " \t\r\n\x0b\x0c"
@@ -45,6 +49,26 @@ def long_id(text: str) -> str | None:
     if 4 * len(text) <= (most := ID.value) or len(text.encode()) <= most:
         return None
     return f"{shown(text)} is longer than {ID.text}; {ID.advice}"
+
+
+def id_problem(idea: str, text: str) -> str | None:
+    """What is wrong with the id of a query or a doc; None for one that can be read."""
+    if not text:
+        return f"the {idea} id is empty, expected an id"
+    if "\x00" in text:
+        return f"the {idea} id {shown(text)} holds a NUL byte, expected text"
+    return f"the {idea} id {problem}" if (problem := long_id(text)) is not None else None
+
+
+def check_ids(rows: Sequence[Row], problems: Problems) -> None:
+    """Note every id that cannot be one, whichever format the rows are from."""
+    most = ID.value // 4
+    for row in rows:
+        if not (0 < len(row[1]) <= most and 0 < len(row[2]) <= most) or "\x00" in row[1] or "\x00" in row[2]:
+            for idea, text in (("query", row[1]), ("doc", row[2])):
+                if (problem := id_problem(idea, text)) is not None:
+                    problems.add(row[0], problem)
+    problems.check()
 
 
 def describe_bad_bytes(error: UnicodeDecodeError) -> str:

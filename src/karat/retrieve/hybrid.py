@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.errors import UsageError
+from karat.errors import UsageError, shown
+from karat.read.objects import is_finite
 from karat.retrieve.protocol import Answer, Base, Stopwatch, read_answer
 from karat.retrieve.registry import make_retriever, retriever
 
@@ -41,11 +42,13 @@ class Hybrid(Base):
         self._parts = tuple(retrievers) or (make_retriever("bm25"), make_retriever("dense"))
         if len(self._parts) < 2:
             raise UsageError("hybrid: fuses two retrievers or more, found one; for example hybrid(bm25, dense)")
-        self.weights = tuple(float(w) for w in weights) if weights is not None else (1.0,) * len(self._parts)
-        if len(self.weights) != len(self._parts) or min(self.weights) < 0 or not sum(self.weights) > 0:
+        values = [1.0] * len(self._parts) if weights is None else weights
+        numbers = isinstance(values, (list, tuple)) and all(map(is_finite, values))
+        if not numbers or len(values) != len(self._parts) or min(values) < 0 or not sum(values) > 0:
             raise UsageError(
-                f"hybrid: weights must be {len(self._parts)} numbers from 0, not all 0, found {list(self.weights)}"
+                f"hybrid: weights must be {len(self._parts)} numbers from 0, not all 0, found {shown(weights)}"
             )
+        self.weights = tuple(map(float, values))
         if not constant > 0 or (depth is not None and depth < 1):
             raise UsageError(f"hybrid: constant must be above 0 and depth from 1, found {constant!r} and {depth!r}")
         self.fusion, self.constant, self.depth = fusion, constant, depth

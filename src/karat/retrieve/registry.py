@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import pkgutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,14 @@ if TYPE_CHECKING:
 
 GROUP = "karat.retrievers"
 """The entry points of packages that bring retrievers: a name, and a class or function that makes one."""
-_BUILT_IN = ("bm25", "dense", "hybrid", "select", "rerank", "http", "langchain", "llamaindex", "qdrant", "pgvector")
-"""Modules of this package that declare retrievers; each loads only what it needs to declare them."""
 _KINDS: dict[str, Kind] = {}
+_NUMBERS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "bool": ("true or false", lambda value: value in (True, False)),
+    "float": ("a number", lambda value: isinstance(value, (int, float)) and not isinstance(value, bool)),
+    "int": ("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "None": ("none", lambda value: value is None),
+}
+"""What parameters of these types are in words, and what tells a value that is one."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,9 @@ def retriever(name: str, *, tells: str = "", takes: str = "none") -> Callable[[A
 
 def all_kinds() -> dict[str, Kind]:
     """Every kind that is built in, declared, or brought by an installed package."""
-    for module in _BUILT_IN:
-        importlib.import_module(f"karat.retrieve.{module}")
+    package = importlib.import_module("karat.retrieve")
+    for module in pkgutil.iter_modules(package.__path__):  # each loads only what it needs to declare its retrievers
+        importlib.import_module(f"{package.__name__}.{module.name}")
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=GROUP):
@@ -127,11 +134,27 @@ def _of_kind(spec: Spec, others: Mapping[str, Retriever] | None) -> Any:
             )
     inside = [make_retriever(a, others) for a in spec.args]
     try:
-        return kind.make(*inside, **spec.params)
+        made = kind.make(*inside, **spec.params)
     except (TypeError, ValueError) as error:
         if isinstance(error, KaratError):
             raise
+        _check_numbers(spec, kind)
         raise UsageError(f"retriever {str(spec)!r}: cannot be made with these parameters ({error})") from error
+    _check_numbers(spec, kind)  # what the retriever itself says of a value is clearer, and comes first
+    return made
+
+
+def _check_numbers(spec: Spec, kind: Kind) -> None:
+    """Refuse a value that is not of its parameter's type, for parameters that are numbers, or true or false."""
+    for name, parameter in inspect.signature(kind.make).parameters.items():
+        types = [
+            part.strip() for part in getattr(parameter.annotation, "__name__", str(parameter.annotation)).split("|")
+        ]
+        if name in spec.params and all(part in _NUMBERS for part in types):
+            value = spec.params[name]
+            if not any(_NUMBERS[part][1](value) for part in types):
+                expected = " or ".join(_NUMBERS[part][0] for part in types)
+                raise UsageError(f"{kind.name}: {name} must be {expected}, found {shown(value)}")
 
 
 def _refuse_args(spec: Spec) -> None:

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from karat.errors import InputError, UsageError, nearest
+from karat.read.problems import check_ids
 from karat.records import dataclass
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class LineRows:
     """Whether no row has a chunk id."""
 
 
+Use: TypeAlias = Literal["qrels", "run", "table"]
+_USES: dict[Use, str] = {"qrels": "gold", "run": "runs", "table": "tables of queries and docs"}
 Content: TypeAlias = "TextFile | LineRows | ColumnStream | JsonObject | RunLog"
 """What a file of gold or a run holds; an object is {query: {doc: value}} or {query: docs}."""
 
@@ -67,7 +70,7 @@ class InputFormat:
     ranks: Callable[[InputFile], Mapping[int, float]] | None = None
     """The rank on each line, where the file states ranks beside its scores: the linter compares them."""
 
-    def holds(self, role: Role | Literal["table"]) -> bool:
+    def holds(self, role: Use) -> bool:
         """Whether files of this format can hold gold, runs, or tables of queries and docs."""
         return bool({"qrels": self.gold, "run": self.runs, "table": self.tables}[role])
 
@@ -102,8 +105,13 @@ def read_content(file: InputFile, role: Role, problems: Problems, *, name: str |
     if not file.head:
         raise InputError(f"{file.path}: is empty, expected {describe_formats(role)}")
     form = all_formats()[name] if name else recognise_format(file, role)
+    if form.guess and name is None:
+        _refuse_other_use(file, role, describe_formats(role))
     assert form.read is not None
-    return form.read(file, role, problems)
+    content = form.read(file, role, problems)
+    if isinstance(content, LineRows):
+        check_ids(content.rows, problems)
+    return content
 
 
 def read_table_rows(file: InputFile, problems: Problems, kind: TableKind) -> Iterator[FieldRow]:
@@ -111,11 +119,21 @@ def read_table_rows(file: InputFile, problems: Problems, kind: TableKind) -> Ite
     if not file.head.strip():
         raise InputError(f"{file.path}: is empty, expected a table of {kind.plural}")
     form = recognise_format(file, "table")
+    if form.guess:
+        _refuse_other_use(file, "table", f"a table of {kind.plural}")
     assert form.read_table is not None
     yield from form.read_table(file, problems, kind)
 
 
-def recognise_format(file: InputFile, role: Role | Literal["table"] | None = None) -> InputFormat:
+def _refuse_other_use(file: InputFile, use: Use, expected: str) -> None:
+    """Refuse a file whose format is known and holds something else, before it is guessed to be a text of columns."""
+    for form in all_formats().values():
+        if not form.guess and not form.holds(use) and form.recognises(file):
+            uses = " and ".join(plural for other, plural in _USES.items() if form.holds(other))
+            raise InputError(f"{file.path}: looks like {form.title}, a format of {uses} alone; expected {expected}")
+
+
+def recognise_format(file: InputFile, role: Use | None = None) -> InputFormat:
     """The format that a file has, among those that can hold this; what nothing else fits is guessed to be TREC."""
     formats = sorted(all_formats().values(), key=lambda one: one.guess)
     return next(one for one in formats if (role is None or one.holds(role)) and one.recognises(file))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, Problem, shown
-from karat.model.limits import ID
 from karat.read.columns import CHUNK, DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
 from karat.read.files import is_run_log
 from karat.read.formats import InputFormat, LineRows, describe_formats
-from karat.read.problems import long_id, parse_number
+from karat.read.problems import parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,11 +124,6 @@ def _rows(file: InputFile, role: Role, problems: Problems) -> tuple[list[Row], b
             problems.add(number, f"{what} must be a finite number in {names[0]!r}, found {shown(value)}")
         elif q is not None and d is not None:
             rows.append((number, q, d, float(value), text_id(parent)))
-    if max((max(len(row[1]), len(row[2])) for row in rows), default=0) > ID.value // 4:
-        for number, q, d, *_ in rows:
-            for idea, id in (("query", q), ("doc", d)):
-                if (problem := long_id(id)) is not None:
-                    problems.add(number, f"the {idea} id {problem}")
     problems.check()
     return rows, names_docs
 
