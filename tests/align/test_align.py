@@ -41,7 +41,9 @@ import karat.read.textfile
 from karat.align.columns import derive_parents
 from karat.model.decimals import decimals, exact_decimals
 from karat.model.policy import policy as choose
-from karat.model.strings import PAD, Strings, hashed
+from karat.model.strings import PAD, Strings, hashed, padded
+from karat.read.layout import Layout
+from karat.read.scan import cut_fields
 from places import DL19
 
 pytestmark = pytest.mark.usefixtures("either_kernel")
@@ -1251,6 +1253,25 @@ def test_mantissas_beyond_53_bits_are_marked_as_near() -> None:
     texts = ["9007199254740993", "9007199254740992", "0.9007199254740993", "90071992547.40993", "-9007199254740993"]
     assert read(texts)[1] == [True, False, True, True, True]
     check_decimals(texts)
+
+
+def test_a_dot_before_a_short_number_is_not_part_of_it() -> None:
+    texts = ["1.250", "v.", "55", "-7", "x.1", "-8", "2.125"]
+    whole = Strings.of([" ".join(texts)])
+    ends = int(whole.start[0]) + np.cumsum([len(t) + 1 for t in texts]) - 1
+    column = Strings(whole.buffer, ends - [len(t) for t in texts], ends)
+    numbers = decimals(column)
+    assert numbers.bad.tolist() == [1, 4] and numbers.near is None
+    assert numbers.values[[0, 2, 3, 5, 6]].tolist() == [1.25, 55.0, -7.0, -8.0, 2.125]
+
+
+@pytest.mark.parametrize("byte", [*range(9), *range(14, 32)])
+def test_a_control_byte_parts_no_fields(byte: int) -> None:
+    layout = Layout(None, 3, 0, 1, 2)
+    for mark, cut in ((b" ", True), (bytes([byte]), False)):
+        text = padded(b"q1 d1 1\nq1" + mark + b"d2 2\n")
+        text[:PAD] = ord("x")
+        assert (cut_fields(text, PAD, len(text) - PAD, layout, (0, 1, 2)) is not None) == cut
 
 
 BAD_NUMBERS = [

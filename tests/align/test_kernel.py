@@ -250,7 +250,8 @@ def found_in(gold: Any, run: Any, precision: Any) -> Any:
         hits = align_scored(qrels, content, Policy(score_precision=precision), keep_items=2)
     except (karat.InputError, AssertionError) as error:
         return str(error)
-    arrays = (qrels.offsets, qrels.grades, hits.gold, hits.rank, hits.returned)
+    order = np.argsort(hits.gold)  # hits are in any order
+    arrays = (qrels.offsets, qrels.grades, hits.gold[order], hits.rank[order], hits.returned)
     return [
         (qrels.query_ids, qrels.docs, content.unmarked, list(hits.without_gold), hits.level, hits.items),
         *((a.dtype.str, a.tolist()) for a in arrays),

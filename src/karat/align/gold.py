@@ -46,9 +46,10 @@ class GoldIndex:
             if not (self._sorted[1:] == self._sorted[:-1]).any():
                 break
         bits = min(24, max(12, int(len(keys) * 16).bit_length()))
-        self._shift = np.uint64(64 - bits)
-        self._present = np.zeros(1 << bits, dtype=bool)
+        self._shift, self._mask = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
+        self._present, self._present_too = np.zeros((2, 1 << bits), dtype=bool)
         self._present[(keys >> self._shift).view(np.int64)] = True
+        self._present_too[(keys & self._mask).view(np.int64)] = True
 
     def number_queries(self, ids: Strings) -> Indices:
         """The number of each query of the gold, −1 for others."""
@@ -82,6 +83,7 @@ class GoldIndex:
     def find(self, keys: Words, words: list[Words], query: Indices) -> tuple[Indices, Indices]:
         """The rows that are judged, and the judgment of each."""
         rows = np.flatnonzero(self._present[(keys >> self._shift).view(np.int64)])
+        rows = rows[self._present_too[(keys[rows] & self._mask).view(np.int64)]]  # fewer to bisect for
         if len(rows) == 0 or len(self._sorted) == 0:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         place = np.minimum(np.searchsorted(self._sorted, keys[rows]), len(self._sorted) - 1)

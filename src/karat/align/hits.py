@@ -9,7 +9,7 @@ import numpy as np
 
 from karat.errors import InputError, shown
 from karat.model.policy import is_judged, is_relevant
-from karat.model.qrels import ordered_by
+from karat.model.qrels import is_ordered, ordered_by
 from karat.model.rankings import Rankings
 from karat.records import dataclass
 
@@ -59,7 +59,7 @@ class Hits:
     """Judged docs at their ranks.
 
     `gold` and `rank` are one row per judged doc that was returned (an index into the qrels, and its
-    rank). `later_gold` and `later_rank` are further chunks of a doc that already took its grade.
+    rank), in any order. `later_gold` and `later_rank` are further chunks of a doc that already took its grade.
     `returned` is the number of docs per query of the gold, −1 where the run lacks the query.
     """
 
@@ -113,9 +113,10 @@ class Aligned:
 
 def into_rankings(qrels: Qrels, hits: Hits, policy: Policy, no_answer: Sequence[str] = ()) -> Aligned:
     """Apply the policies on queries, and sort the hits by query and rank."""
-    relevant = np.bincount(qrels.query_of[is_relevant(qrels.grades)], minlength=len(qrels))
+    relevant = np.bincount(qrels.query_of[np.flatnonzero(is_relevant(qrels.grades))], minlength=len(qrels))
     keep = np.ones(len(qrels), dtype=bool)
-    keep[[qrels.query_index[q] for q in no_answer if q in qrels.query_index]] = False
+    if no_answer:
+        keep[[qrels.query_index[q] for q in no_answer if q in qrels.query_index]] = False
     absent, empty = (hits.returned < 0) & keep, (relevant == 0) & keep
     if policy.missing == "skip":
         keep &= ~absent
@@ -153,12 +154,14 @@ def _rankings(
 ) -> Rankings:
     query = qrels.query_of[gold]
     if np.count_nonzero(keep) == len(keep):  # as nearly always: nothing is renumbered
-        rows = ordered_by(query, rank)
+        if not is_ordered(query, rank):
+            rows = ordered_by(query, rank)
+            query, rank, gold = query[rows], rank[rows], gold[rows]
         return Rankings(
             query_ids=qrels.query_ids,
-            query=query[rows],
-            rank=rank[rows],
-            grade=qrels.grades[gold[rows]],
+            query=query,
+            rank=rank,
+            grade=qrels.grades[gold],
             returned=returned,
             gold_query=qrels.query_of,
             gold_grade=qrels.ideal_grades,
@@ -183,6 +186,7 @@ def _count_unjudged(qrels: Qrels, keep: NDArray[np.bool_], hits: Hits, returned:
     deep = np.minimum(returned, upto)[keep].sum()
     count = 0
     for g, r in ((hits.gold, hits.rank), (hits.later_gold, hits.later_rank)):
-        top = g[r <= upto]
-        count += int(np.count_nonzero(is_judged(qrels.grades[top]) & keep[qrels.query_of[top]]))
+        if len(g):
+            top = g[r <= upto]
+            count += int(np.count_nonzero(is_judged(qrels.grades[top]) & keep[qrels.query_of[top]]))
     return int(deep) - count

@@ -97,8 +97,7 @@ def _spelling(here: Iterable[str], there: Iterable[str]) -> str:
 
 
 def _query_ids(qrels: Qrels, hits: Hits) -> str:
-    missing = hits.returned < 0
-    if not hits.without_gold or not missing.any():
+    if not hits.without_gold or not (missing := hits.returned < 0).any():
         return ""
     return _spelling(hits.without_gold, [qrels.query_ids[i] for i in np.flatnonzero(missing).tolist()])
 
@@ -240,8 +239,7 @@ def _first_rows(content: Table | StreamedFile | RemoteRows, size: int | None = N
 
 def _scores(run: Run, hits: Hits) -> str:
     """Scores that rise where the rank, or the file without one, says that docs get worse."""
-    several = int((hits.returned > 1).sum())
-    if hits.ascending < 2 or hits.ascending < MOST * several:
+    if hits.ascending < 2 or hits.ascending < MOST * (several := _count_longer(hits)):
         return ""
     ranks = _rank_steps(run.content) if isinstance(run.content, TextFile) else None
     if ranks is not None and ranks <= 0:
@@ -255,10 +253,14 @@ def _scores(run: Run, hits: Hits) -> str:
 
 def _level_scores(hits: Hits) -> str:
     """Lists that their scores do not order."""
-    several = int((hits.returned > 1).sum())
-    if not hits.level or hits.level < SOME * several:
+    if not hits.level or hits.level < SOME * (several := _count_longer(hits)):
         return ""
     return f"the scores of {hits.level:,} of {several:,} lists are all equal: ranked by doc id, descending"
+
+
+def _count_longer(hits: Hits) -> int:
+    """How many lists hold several docs."""
+    return int(np.count_nonzero(hits.returned > 1))
 
 
 def _rank_steps(file: TextFile) -> int | None:

@@ -6,8 +6,11 @@ import os
 import threading
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from karat.align.columns import align_block, derive_parents, group_rows, join_blocks
 from karat.align.compiled import text_kernel
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 
 Part = TypeVar("Part")
+SPARE = 24 << 20
+"""Bytes that the arrays of a block, and those made on the way to them, do not reach."""
 
 
 def default_threads() -> int:
@@ -51,6 +56,8 @@ def align_stream(
     """
     compiled = text_kernel(qrels, file, policy, at_doc=at_doc, keep_items=keep_items)
     spare: list[bytearray] = []
+    if compiled is None:
+        _keep_spare_memory()
 
     def work(block: Any) -> BlockHits:
         hits = None
@@ -67,6 +74,17 @@ def align_stream(
 
     with closing(file.blocks(spare=spare)) as blocks:  # a failure may hold on to them, and a database to its files
         return join_blocks(in_order(work, blocks, threads), len(qrels))
+
+
+@cache
+def _keep_spare_memory() -> None:
+    """Have the memory of a block's arrays used again for the next block.
+
+    glibc gives memory back to the system once more than twice the largest piece is free that it ever got back; to have
+    it again, cleared page by page, takes half as long as aligning. So it gets a large piece back, which nobody wrote to
+    and which was therefore no memory yet.
+    """
+    np.empty(SPARE, dtype=np.uint8)
 
 
 def align_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypedDict, TypeVar, Unpack, cast
 
@@ -152,12 +152,10 @@ class Settings:
 
     def conventions(self) -> JsonObject:
         """The choices that differ from the defaults: what a report must name."""
-        choices = {f.name: getattr(self.policy, f.name) for f in fields(Policy)}
-        differences = {name: value for name, value in choices.items() if value != getattr(_DEFAULT, name)}
+        differences = {each.name: value for each, value in self.policy.changes()}
         return {**({"like": self.like} if self.like else {}), **differences}
 
 
-_DEFAULT = Policy()
 GROUPS: dict[str, type[OptionGroup]] = {"data": Data, "intervals": Intervals, "policy": Policy, "engine": Engine}
 """The groups by their names in `Settings`, in the order of `--help`."""
 LIKE = Option(

@@ -99,14 +99,15 @@ def dcg(r: Rankings, k: Cutoff = ALL, gain: str = "linear", gains: Gains = NO_GA
 
 def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Gains, unlisted: str = "zero") -> Values:
     """The DCG of the best order that the gold allows."""
-    gold, query, place = gain_of(r.gold_grade, gain, table, unlisted), r.gold_query, r.gold_place
+    grade, query, place = r.gold_grade, r.gold_query, r.gold_place
     if table:  # a higher grade may have a smaller gain
-        order = np.lexsort((-gold, query))
-        gold, query = gold[order], query[order]
+        order = np.lexsort((-gain_of(grade, gain, table, unlisted), query))
+        grade, query = grade[order], query[order]
         place = place_in_group(query)
-    if k is not None:
-        kept = place <= k
-        gold, query, place = gold[kept], query[kept], place[kept]
+    if k is not None:  # the highest grade of each query is kept
+        kept = np.flatnonzero(place <= k)
+        grade, query, place = grade[kept], query[kept], place[kept]
+    gold = gain_of(grade, gain, table, unlisted)
     return np.bincount(query, weights=gold / log_discount(place), minlength=len(r)).astype(np.float64, copy=False)
 
 

@@ -179,7 +179,7 @@ def wrecall(r: Rankings, k: Cutoff = ALL) -> Values:
     suits={"one answer": "mrr", "top 1": "mrr", "a/b test": "mrr"},
 )
 def mrr(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
-    hits = r.hits(rel) if k is None else r.hits(rel) & (r.rank <= k)
+    hits = r.hit_rows(rel, k)
     out = np.zeros(len(r))
     np.maximum.at(out, r.query[hits], 1.0 / r.rank[hits])
     return out
@@ -202,13 +202,13 @@ def mrr(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     choices={"norm": ("gold", "min")},
 )
 def average_precision(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, norm: str = "gold") -> Values:
-    hits = r.hits(rel) if k is None else r.hits(rel) & (r.rank <= k)
-    weights = np.zeros(len(r.rank))
-    weights[hits] = r.place_among(hits) / r.rank[hits]
+    hits = r.hit_rows(rel, k)
+    query = r.query[hits]
+    total = np.bincount(query, weights=place_in_group(query) / r.rank[hits], minlength=len(r))
     gold = r.gold_count(rel)
     if norm == "min" and k is not None:
         gold = np.minimum(gold, k)
-    return ratio(r.sum(weights), gold)
+    return ratio(total.astype(np.float64, copy=False), gold)
 
 
 @metric(

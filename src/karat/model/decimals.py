@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.model.strings import unaligned_words
+from karat.model.strings import WORD, unaligned_words
 from karat.records import dataclass
 
 if TYPE_CHECKING:
@@ -46,21 +46,16 @@ def decimals(text: Strings) -> Decimals:
     """Read every string as a decimal number. Infinity and NaN do not count as numbers."""
     if len(text) == 0:
         return Decimals(np.zeros(0), None, np.zeros(0, dtype=np.int64))
-    negative = text.buffer[text.start] == ord("-")
-    signed = bool(negative.any())
     length = text.end - text.start
-    if signed:
-        length -= negative
-    fraction = _common_fraction(text)
-    if fraction is not None:
-        digits, hard = _digits_around_dot(text, length, fraction)
-        values, near = _divided(digits, fraction)
-    else:
-        values, near, hard = _with_any_dot(text, length)
-    if signed:
-        np.negative(values, where=negative, out=values)
-    bad = np.zeros(0, dtype=np.int64)
+    negative = None
+    values, near, hard = _unsigned(text, length)
     if hard.any():
+        negative = text.buffer[text.start] == ord("-")
+        if negative.any():
+            values, near, hard = _unsigned(text, length - negative)
+            np.negative(values, where=negative, out=values)
+    bad = np.zeros(0, dtype=np.int64)
+    if negative is not None and hard.any():
         rows = np.flatnonzero(hard)
         values[rows], wrong = exact_decimals(text.take(rows))
         near[rows] = False
@@ -68,29 +63,50 @@ def decimals(text: Strings) -> Decimals:
     return Decimals(values, near if near.any() else None, bad)
 
 
-def _common_fraction(text: Strings) -> int | None:
-    """How many digits stand after the dot, if that is the same in all strings, as nearly always."""
+def _unsigned(
+    text: Strings, length: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Values without their signs, which are only near, and which are hard; the digits are the last ones of a text."""
     first = text.buffer[int(text.start[0]) : int(text.end[0])].tobytes()
-    after = len(first) - 1 - first.rfind(b".")
-    if after == len(first) or after >= 16 or not (text.buffer[text.end - (after + 1)] == ord(".")).all():
-        return None
-    return after
+    fraction = len(first) - 1 - first.rfind(b".")
+    if fraction < min(len(first), 2 * WORD) and (found := _with_fraction(text, length, fraction)) is not None:
+        return found
+    return _with_any_dot(text, length)
 
 
-def _digits_around_dot(
+def _with_fraction(
     text: Strings, length: NDArray[np.int64], fraction: int
-) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """All digits as one integer, with a 0 for the dot at its fixed place; and which rows hold anything else."""
-    loads = unaligned_words(text.buffer)
-    hard = (length < 2) | (length > _LONGEST_PLAIN)
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """The same where this many digits stand after every dot, as nearly always; None where they do not."""
+    shortest, longest = int(length.min()), min(int(length.max()), _LONGEST_PLAIN)
+    words = text.last_words(max(longest, fraction + 1))
+    dots = words[fraction // WORD] >> U64(8 * (WORD - 1 - fraction % WORD))
+    if ((dots & U64(255)) != ord(".")).any():
+        return None
     digits = np.zeros(len(text), dtype=U64)
-    for i in range((min(int(length.max()), _LONGEST_PLAIN) + 7) // 8):
-        word = _word_before(loads, text.end, length, i)
-        if fraction // 8 == i:
-            word ^= U64((0x30 ^ 0x2E) << (8 * (7 - fraction % 8)))
-        hard |= (((word + _PAST_NINE) | word) & _TOPS) != 0
-        digits += _eight_digits(word) * _POW10[8 * i]
-    return digits, hard
+    odd = np.zeros(len(text), dtype=U64)
+    for i, whole in enumerate(words):
+        count = longest - 1 - WORD * i
+        if count <= 0:
+            break
+        after = min(max(fraction - WORD * i, 0), WORD)  # of these eight digits, those that stand after the dot
+        word = whole << U64(8)  # the dot is left out
+        if i + 1 < len(words):
+            word |= words[i + 1] >> U64(8 * (WORD - 1))
+        if after:
+            word = (word & ~_HIGH_BYTES[after]) | (whole & _HIGH_BYTES[after])
+        word ^= _ZEROS
+        if shortest == longest:
+            word &= _HIGH_BYTES[min(count, WORD)]
+        else:
+            word &= _HIGH_BYTES[np.clip(length - (1 + WORD * i), 0, WORD)]
+        odd |= word
+        odd |= word + _PAST_NINE
+        digits += _eight_digits(word) * _POW10[WORD * i]
+    hard = (odd & _TOPS) != 0
+    if shortest < max(2, fraction + 1) or int(length.max()) > _LONGEST_PLAIN:
+        hard |= (length < max(2, fraction + 1)) | (length > _LONGEST_PLAIN)
+    return digits / _POW10_FLOAT[fraction], digits > U64(2**53), hard
 
 
 def _word_before(loads: NDArray[np.uint64], end: NDArray[np.int64], length: NDArray[np.int64], i: int) -> Words:
@@ -113,14 +129,6 @@ def _eight_digits(word: Words) -> Words:
     word *= U64(42949672960001)
     word >>= U64(32)
     return word
-
-
-def _divided(digits: Words, fraction: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Digits with a 0 for the dot → the number meant, and where its mantissa is too long to be exact."""
-    whole = digits // _POW10[fraction + 1]
-    whole *= _POW10[fraction + 1] - _POW10[fraction]
-    mantissa = digits - whole
-    return mantissa / _POW10_FLOAT[fraction], mantissa > U64(2**53)
 
 
 def _with_any_dot(

@@ -17,9 +17,17 @@ if TYPE_CHECKING:
 
 def ordered_by(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
     """The order by two keys of whole numbers from 0; of 16 bits each where they fit, which sorts by radix."""
-    small = max(int(first.max(initial=0)), int(second.max(initial=0))) < 1 << 16
+    one, other = int(first.max(initial=0)) + 1, int(second.max(initial=0)) + 1
+    if one * other <= 1 << 16:
+        return np.argsort((first * other + second).astype(np.uint16), kind="stable")
     keys = (second, first)
-    return np.lexsort(tuple(k.astype(np.uint16) for k in keys) if small else keys)
+    return np.lexsort(tuple(k.astype(np.uint16) for k in keys) if max(one, other) <= 1 << 16 else keys)
+
+
+def is_ordered(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
+    """Whether rows are in the order by two keys."""
+    before, after = first[:-1], first[1:]
+    return bool(((before < after) | ((before == after) & (second[:-1] <= second[1:]))).all())
 
 
 @dataclass(frozen=True, eq=False)

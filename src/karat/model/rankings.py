@@ -95,17 +95,24 @@ class Rankings:
         """Which rows are relevant."""
         return is_relevant(self.grade, rel)
 
+    def hit_rows(self, rel: float, upto: Cutoff = ALL) -> Counts:
+        """The numbers of the rows that are relevant and not below rank k."""
+        memo: dict[float, Counts] = self.__dict__.setdefault("_hit_rows", {})
+        if rel not in memo:
+            memo[rel] = np.flatnonzero(self.hits(rel))
+        rows = memo[rel]
+        return rows if upto is None else rows[self.rank[rows] <= upto]
+
     def count_hits(self, rel: float, upto: Cutoff = ALL) -> Values:
         """How many relevant docs each query has in its top k."""
-        return self.sum(self.hits(rel), upto)
+        return np.bincount(self.query[self.hit_rows(rel, upto)], minlength=len(self)).astype(np.float64)
 
     def gold_count(self, rel: float) -> Values:
         """How many gold docs of each query are relevant."""
         memo: dict[float, Values] = self.__dict__.setdefault("_gold_counts", {})
         if rel not in memo:
-            memo[rel] = np.bincount(self.gold_query[is_relevant(self.gold_grade, rel)], minlength=len(self)).astype(
-                np.float64
-            )
+            rows = np.flatnonzero(is_relevant(self.gold_grade, rel))
+            memo[rel] = np.bincount(self.gold_query[rows], minlength=len(self)).astype(np.float64)
         return memo[rel]
 
     def gold_sum(self, weights: Values) -> Values:
@@ -140,10 +147,12 @@ def place_in_group(group: Counts) -> Counts:
     """The number (from 1) of each row within its run of equal group values."""
     if len(group) == 0:
         return np.zeros(0, dtype=np.int64)
-    row = np.arange(len(group))
-    first = np.zeros(len(group), dtype=np.int64)  # the row at which each row's run begins
-    np.copyto(first[1:], row[1:], where=group[1:] != group[:-1])
-    return row + 1 - np.maximum.accumulate(first)
+    first = np.ones(len(group), dtype=bool)
+    np.not_equal(group[1:], group[:-1], out=first[1:])
+    starts = np.flatnonzero(first)
+    step = np.ones(len(group), dtype=np.int64)  # from row to row, back to 1 where a run starts
+    step[starts[1:]] -= starts[1:] - starts[:-1]
+    return np.cumsum(step, out=step)
 
 
 def ratio(part: Values, whole: Values, undefined: float = 0.0) -> Values:

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     Encoded = Sequence[bytes]
 
 U64 = np.uint64
+WORD = 8
+"""The bytes of a word."""
 
 PAD = 32
 """Bytes that stand free before and after the text, so that 8-byte loads stay inside the buffer."""
+
+LARGE = 1 << 62
+"""More than the bytes of any string."""
 
 SOME = 1 << 16
 """Strings that are decoded at once."""
@@ -52,25 +57,37 @@ class Strings:
 
     def word(self, i: int) -> Words:
         """Bytes 8i to 8i+7 of every string as a little-endian integer, zero past its end."""
+        return self._words((i,), self.end - self.start)[0]
+
+    def _words(self, places: Iterable[int], length: Indices) -> list[Words]:
+        """The words at these places of strings of this length."""
         loads = unaligned_words(self.buffer)
-        length = self.end - self.start
-        if i:
-            length -= 8 * i
-        shortest, longest = int(length.min(initial=8)), int(length.max(initial=0))
-        word: Words = loads[self.start] if i == 0 else loads[np.minimum(self.start + 8 * i, len(loads) - 1)]
-        if shortest == longest or shortest >= 8:
-            word &= _LOW_BYTES[min(max(shortest, 0), 8)]
-        else:
-            word &= _LOW_BYTES[np.clip(length, 0, 8)]
-        return word
+        shortest, longest = int(length.min(initial=LARGE)), int(length.max(initial=0))
+        words = []
+        for first in (WORD * i for i in places):
+            word: Words = loads[self.start] if first == 0 else loads[np.minimum(self.start + first, len(loads) - 1)]
+            if shortest == longest or shortest >= first + WORD:
+                word &= _LOW_BYTES[min(max(shortest - first, 0), WORD)]
+            else:
+                word &= _LOW_BYTES[np.clip(length - first, 0, WORD)]
+            words.append(word)
+        return words
+
+    def last_words(self, most: int) -> list[Words]:
+        """The last `most` bytes in words, the last word first; before a string they are those of the buffer."""
+        count = -(-most // WORD)
+        pairs = np.ndarray((len(self.buffer) - 2 * WORD + 1,), dtype="V16", buffer=self.buffer.data, strides=(1,))
+        loaded = [pairs[self.end - WORD * i].view("<u8").reshape(-1, 2) for i in range(2, count + 2, 2)]
+        return [pair[:, place] for pair in loaded for place in (1, 0)][:count]
 
     def words(self) -> list[Words]:
         """The words of every string; two strings are equal where all their words are.
 
         Words after the first 16 are digested into two, so that one long string does not make every row as long.
         """
-        count = (self.longest() + 7) // 8
-        words = [self.word(i) for i in range(min(max(count, 1), DENSE))]
+        length = self.end - self.start
+        count = -(-int(length.max(initial=0)) // WORD)
+        words = self._words(range(min(max(count, 1), DENSE)), length)
         if count <= DENSE:
             return words
         from hashlib import blake2b

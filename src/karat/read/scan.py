@@ -30,17 +30,15 @@ def cut_fields(
     The bytes before `begin` are letters, so that they neither part fields nor trip a check.
     """
     block = buffer[:end]
-    if int(block.min()) < _TAB or ((block - np.uint8(14)) < np.uint8(18)).any():
-        return None  # control bytes part no fields
     if int(block.max()) >= 128:
         try:
             block.tobytes().decode()
         except UnicodeDecodeError:
             return None
     if layout.delimiter is not None:
-        return _delimited(buffer, block, begin, layout, columns)
+        return None if _holds_controls(block) else _delimited(buffer, block, begin, layout, columns)
     fields = _single_spaced(buffer, block, begin, layout, columns)
-    if fields is None:
+    if fields is None and not _holds_controls(block):
         fields = _any_space(buffer, block, begin, layout, columns)
     if fields is None or (buffer[fields[layout.query].start] == _COMMENT).any():
         return None
@@ -50,17 +48,28 @@ def cut_fields(
 def _single_spaced(
     buffer: NDArray[np.uint8], block: NDArray[np.uint8], begin: int, layout: Layout, columns: tuple[int, ...]
 ) -> Fields | None:
-    """One space or tab between fields: every row has as many marks as columns, the last a newline."""
+    """One space or tab between fields: every row has as many marks as columns, the last a newline.
+
+    Control bytes are among the marks, so that these are looked through instead of all bytes.
+    """
     space = block <= _SPACE
     if space[begin] or (space[1:] & space[:-1]).any():
         return None
     marks = np.flatnonzero(space)
     if len(marks) % layout.width:
         return None
-    table = marks.reshape(-1, layout.width)
-    if (buffer[table[:, -1]] != _NEWLINE).any() or np.count_nonzero(block == _NEWLINE) != len(table):
+    found = block.take(marks)
+    newlines = found == _NEWLINE
+    if not newlines[layout.width - 1 :: layout.width].all() or np.count_nonzero(newlines) * layout.width != len(marks):
         return None
-    return _cut_columns(buffer, table, begin, columns)
+    if _holds_controls(found):
+        return None
+    return _cut_columns(buffer, marks.reshape(-1, layout.width), begin, columns)
+
+
+def _holds_controls(text: NDArray[np.uint8]) -> bool:
+    """Whether there are control bytes, which part no fields."""
+    return int(text.min()) < _TAB or bool(((text - np.uint8(14)) < np.uint8(18)).any())
 
 
 def _cut_columns(buffer: NDArray[np.uint8], table: NDArray[np.int64], begin: int, columns: tuple[int, ...]) -> Fields:

@@ -47,6 +47,8 @@ def measure_rankings(measures: Iterable[Measure], rankings: Rankings) -> tuple[S
 
 def rankings_for(measure: Measure, rankings: Rankings) -> Rankings:
     """The queries that a measure is about: those with gold, those the pipeline is asked about, or the whole run."""
+    if rankings.pipeline is None and rankings.whole is None:
+        return rankings
     own = rankings.pipeline if is_of_pipeline(measure.metric) else rankings.whole if measure.over_whole_run else None
     return own if own is not None else rankings
 

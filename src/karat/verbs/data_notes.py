@@ -77,6 +77,13 @@ def note_undated(needs: Needs, rankings: Rankings) -> list[str]:
 
 def note_undefined(measures: list[Measure], values: Mapping[str, NDArray[np.float64]], rankings: Rankings) -> list[str]:
     """How many of the queries that a metric is about have no value; of similarities, the terms' own note says it."""
-    others = [m for m in measures if "ontology" not in m.needs or "rel" in dict(m.params)]
-    counts = [(m.name, np.count_nonzero(~np.isnan(values[m.name])), len(rankings_for(m, rankings))) for m in others]
-    return [f"{name}: {n - known:,} of {n:,} queries have no value" for name, known, n in counts if known < n]
+    notes = []
+    for measure, (name, column) in zip(measures, values.items(), strict=True):
+        if not (undefined := np.isnan(column)).any() or (
+            "ontology" in measure.needs and "rel" not in dict(measure.params)
+        ):
+            continue
+        n, known = len(rankings_for(measure, rankings)), len(column) - np.count_nonzero(undefined)
+        if known < n:
+            notes.append(f"{name}: {n - known:,} of {n:,} queries have no value")
+    return notes

@@ -532,6 +532,8 @@ class _Job:
 
 def _check_not_gold(run: Any, qrels: Any) -> None:
     """Refuse the gold as a run: it would score perfectly against itself."""
+    if not isinstance(run, (str, os.PathLike)):
+        return
     paths = [os.fspath(p) for p in (run, qrels) if isinstance(p, (str, os.PathLike)) and p != "-"]
     if len(paths) == 2 and all(map(os.path.exists, paths)) and os.path.samefile(*paths):
         raise InputError(f"{paths[0]}: is the gold itself, expected a run: name what a system returned")

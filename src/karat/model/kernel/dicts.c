@@ -127,6 +127,32 @@ static int count_greater(PyObject *docs, const Scores *scores, PyObject *own, do
     return DONE;
 }
 
+/* Put judged docs of a query in the order of their ranks, of which no two are equal. */
+static void sort_by_rank(Scores *scores, Py_ssize_t count, int64_t *gold, int64_t *rank) {
+    if (count <= FEW) {
+        for (Py_ssize_t i = 1; i < count; i++) {
+            int64_t g = gold[i], r = rank[i];
+            Py_ssize_t place = i;
+            for (; place > 0 && rank[place - 1] > r; place--) {
+                rank[place] = rank[place - 1];
+                gold[place] = gold[place - 1];
+            }
+            rank[place] = r;
+            gold[place] = g;
+        }
+        return;
+    }
+    int64_t *at = (int64_t *)scores->ordered; /* 1 + the judged doc at each rank; the scores have served */
+    memset(at, 0, (size_t)scores->count * sizeof(int64_t));
+    for (Py_ssize_t i = 0; i < count; i++)
+        at[rank[i] - 1] = gold[i] + 1;
+    for (Py_ssize_t place = 0, i = 0; place < scores->count && i < count; place++) {
+        gold[i] = at[place] - 1;
+        rank[i] = place + 1;
+        i += at[place] != 0;
+    }
+}
+
 typedef struct {
     Py_buffer offsets, returned, gold, rank; /* 64-bit integers */
 } Arrays;
@@ -158,6 +184,8 @@ static int align_query(PyObject *docs, PyObject *judged, int64_t q, int narrow, 
             status = count_greater(docs, scores, PyList_GetItem(judged, gold[i]), scores->own[i], &greater);
         rank[i] = 1 + higher + greater;
     }
+    if (status == DONE)
+        sort_by_rank(scores, count, gold, rank);
     *hits += count;
     return status;
 }
