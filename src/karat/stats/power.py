@@ -25,7 +25,7 @@ MANY = 2_000
 
 def power_of(n: float, effect: float, alpha: float = ALPHA) -> float:
     """The chance that a paired t-test of n queries finds a true effect (in standard deviations)."""
-    from scipy.special import chdtr, nctdtr, stdtrit
+    from karat.stats.special import chdtr, nctdtr, stdtrit
 
     if n < 2:
         return 0.0
@@ -79,7 +79,8 @@ def queries_needed_for_share(
     and the answer is the first n from which it stays at least `power` for as long again.
     """
     import numpy as np
-    from scipy.special import bdtr, bdtrc, ndtri
+
+    from karat.stats.special import bdtr, bdtrc, ndtri
 
     checked_share("power", power)
     checked_share("alpha", alpha)
@@ -113,7 +114,7 @@ def queries_needed_for_share(
 
 def _rejected_up_to(n: NDArray[np.int64], threshold: float, tail: float) -> NDArray[np.float64]:
     """The largest number of successes of n that the exact test rejects as too few for this share; -1 if none."""
-    from scipy.special import bdtr, bdtrik
+    from karat.stats.special import bdtr, bdtrik
 
     found = np.ceil(np.maximum(np.nan_to_num(bdtrik(tail, n, threshold)), 0.0))
     for _ in range(2):  # the inverse lies between two whole numbers, and rounding may move it by one
@@ -123,7 +124,7 @@ def _rejected_up_to(n: NDArray[np.int64], threshold: float, tail: float) -> NDAr
 
 def _rough(share: float, threshold: float, z: float, power: float) -> float:
     """The number of queries by the normal distribution."""
-    from scipy.special import ndtri
+    from karat.stats.special import ndtri
 
     spread = z * math.sqrt(threshold * (1 - threshold)) + float(ndtri(power)) * math.sqrt(share * (1 - share))
     return (spread / (share - threshold)) ** 2

@@ -20,6 +20,7 @@ from karat.records import dataclass
 from karat.stats.defaults import DRAWS, SEED
 from karat.stats.distributions import normal_quantile
 from karat.stats.intervals import TOLERANCE
+from karat.stats.random_bytes import random_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,7 +207,7 @@ class SteppedSums:
 
     def _chance_below(self, mean: float) -> float:
         """The chance that a random half has a mean not above this one, which is not 0."""
-        from scipy.special import ndtr
+        from karat.stats.special import ndtr
 
         beyond = self.sums * (1 - mean * self.lean) - (self.total - mean * self.weight)
         return float(self.chances @ ndtr(beyond / max(abs(mean) * self.spread, CLOSE * self.step)))
@@ -237,7 +238,7 @@ def _signed_sums(steps: Floats) -> tuple[Floats, Floats]:
 
 
 def _by_saddlepoint(tops: Floats, weights: Floats, levels: Sequence[float]) -> tuple[Floats, list[Ends]]:
-    from scipy.special import ndtr
+    from karat.stats.special import ndtr
 
     total = np.abs(tops.sum(axis=0))
     p = np.clip(2 * ndtr(-SignedSums(tops, total).score()[0]), LEAST_P, 1.0)
@@ -425,10 +426,9 @@ def _drawn_flips(parts: Floats, draws: int, seed: int) -> Floats:
 
     Eight units make a byte: their 256 signed sums are a table, and a draw is a look-up of random bytes.
     """
-    rng = np.random.default_rng(np.random.SeedSequence([seed, 0xF11B]))
     signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64) * 2 - 1
     tables = [signs[:, : len(part)] @ part for part in np.split(parts, range(8, len(parts), 8))]
-    drawn = [rng.integers(0, 256, draws, dtype=np.uint8) for _ in tables]
+    drawn = random_bytes(draws, seed).rows(len(tables))
     totals = np.empty((parts.shape[1], draws))
     for start in range(0, draws, AT_ONCE):
         some = slice(start, start + AT_ONCE)
