@@ -48,7 +48,10 @@ def count_keys(tree: object) -> int:
         return len(tree) + (sum(map(count_keys, nested)) if nested else 0)
     if type(tree) is not list or not tree:
         return 0
-    if set(map(type, tree)) == {dict}:
+    items = set(map(type, tree))
+    if not items & {dict, list}:
+        return 0
+    if items == {dict}:
         kinds = set(map(type, chain.from_iterable(map(dict.values, tree))))
         if not kinds & {dict, list}:
             return sum(map(len, tree))
