@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -136,6 +137,12 @@ def detectable(n: float, deviation: float, *, power: float = POWER, alpha: float
     checked_share("alpha", alpha)
     if n < 2 or not math.isfinite(deviation):
         return math.nan
+    return _detectable_effect(n, power, alpha) * deviation
+
+
+@lru_cache(maxsize=1024)
+def _detectable_effect(n: float, power: float, alpha: float) -> float:
+    """The smallest difference that n queries show, in standard deviations."""
     low, high = 0.0, 1.0
     while power_of(n, high, alpha) < power:
         high *= 2
@@ -145,7 +152,7 @@ def detectable(n: float, deviation: float, *, power: float = POWER, alpha: float
             high = middle
         else:
             low = middle
-    return high * deviation
+    return high
 
 
 class PowerPlan(TypedDict, total=False):

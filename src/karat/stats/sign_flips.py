@@ -75,7 +75,7 @@ def flip_signs(
         return Flips(*_by_flips(tops, bottoms, levels, None, seed), np.zeros(columns, np.int64))
     p, ends = np.ones(columns), [(np.zeros(columns), np.zeros(columns)) for _ in levels]
     sizes = [Sizes.of(column) for column in tops.T]
-    ways = np.array([size.way if count >= COMPUTED_FROM or not size.way else "drawn" for size in sizes])
+    ways = np.array([size.way if count >= COMPUTED_FROM or not len(size.sizes) else "drawn" for size in sizes])
     for i in np.flatnonzero(ways == "stepped"):
         sums = SteppedSums.of(tops[:, i], bottoms, sizes[i].step)
         p[i] = sums.p
@@ -393,9 +393,12 @@ class Halves:
         extreme, empty = np.zeros(len(total), dtype=np.int64), 0
         means: list[list[Floats]] = [[] for _ in total]
         least, slope, far = (np.abs(total) - slack)[:, None], (-total / weight)[:, None], (reach * (1 - 1e-6))[:, None]
+        work = limit = np.empty((0, 0))
         for signed in flips:
             sums, weights = signed[:-1], signed[-1]
-            work = np.abs(sums)
+            if work.shape != sums.shape:
+                work, limit = np.empty(sums.shape), np.empty(sums.shape)
+            np.abs(sums, out=work)
             extreme += [np.count_nonzero(column) for column in work >= least]
             halves = (weight - weights) / 2
             sizes = [halves, weight - halves] if mirrored else [halves]
@@ -403,7 +406,7 @@ class Halves:
             empty += sum(len(t) - int(np.count_nonzero(t)) for t in there)
             np.multiply(weights, slope, out=work)
             work += sums
-            limit = far * (weight - np.abs(weights))
+            np.multiply(far, weight - np.abs(weights), out=limit)
             limit -= slack[:, None]
             place = np.flatnonzero(np.abs(work, out=work) >= limit)
             bounds = np.searchsorted(place, np.arange(len(total) + 1) * len(weights))
@@ -438,9 +441,14 @@ def _drawn_flips(parts: Floats, draws: int, seed: int) -> Iterator[Floats]:
     signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64) * 2 - 1
     tables = [signs[:, : len(part)] @ part for part in np.split(parts, range(8, len(parts), 8))]
     drawn = random_bytes(draws, seed).rows(len(tables))
+    room = np.empty((3, min(draws, AT_ONCE) * parts.shape[1]))  # new memory for each part would take long to get
     for start in range(0, draws, AT_ONCE):
-        some = slice(start, start + AT_ONCE)
-        sums = tables[0].take(drawn[0][some], axis=0)
+        some = slice(start, min(start + AT_ONCE, draws))
+        shape = (some.stop - start, parts.shape[1])
+        sums, more, signed = (own[: shape[0] * shape[1]] for own in room)
+        sums, more, signed = sums.reshape(shape), more.reshape(shape), signed.reshape(shape[::-1])
+        tables[0].take(drawn[0][some], axis=0, out=sums, mode="clip")
         for table, byte in zip(tables[1:], drawn[1:], strict=True):
-            sums += table.take(byte[some], axis=0)
-        yield np.ascontiguousarray(sums.T)
+            sums += table.take(byte[some], axis=0, out=more, mode="clip")
+        signed[:] = sums.T
+        yield signed
