@@ -166,6 +166,28 @@ def test_help_imports_no_command_and_no_numpy(tmp_path: Path) -> None:
     assert "numpy" not in imported_by("evaluate", "--help", cwd=tmp_path)
 
 
+def test_a_check_loads_no_more_of_scipy_than_its_functions_and_ends_without_a_search_for_garbage(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "q").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(40)))
+    for name, places in (("old", 3), ("new", 2)):
+        (tmp_path / name).write_text("".join(f"q{i} Q0 d{i - i % places} 1 1 r\n" for i in range(40)))
+    (tmp_path / "karat.yaml").write_text(
+        "dataset: {qrels: q}\nruns: {old: old, new: new}\nbaseline: old\ngates: [mrr better than baseline]\n"
+    )
+    code = (
+        "import atexit, gc, sys\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0, 'scipy.special' in sys.modules, file=sys.stderr))\n"
+        "sys.argv = ['karat', 'check', '--save', 'saved.json', '--no-cache']\n"
+        "from karat.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1, 3)
+    assert done.stderr == "True False\n"
+    assert (tmp_path / "saved.json").exists()
+
+
 def test_the_command_line_evaluates_text_files_without_what_is_slow_to_import(tmp_path: Path) -> None:
     (tmp_path / "q").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(40)))
     (tmp_path / "r").write_text("".join(f"q{i} Q0 d{i % 30} 1 2.0 t\n" for i in range(40)))

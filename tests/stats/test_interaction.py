@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from karat.stats.interaction import measure_interaction
+from karat.stats.interaction import _shuffled, measure_interaction
 from karat.stats.resample import Units
 
 
@@ -56,6 +56,18 @@ def test_whole_conversations_are_shuffled() -> None:
     assert turns is not None
     assert plain is not None
     assert turns.p > plain.p
+
+
+def test_a_second_field_of_the_same_queries_is_tested_as_if_it_were_the_first() -> None:
+    rng = np.random.default_rng(5)
+    values, units = rng.normal(size=60), Units.of(60)
+    thirds, halves = ([np.arange(i, 60, n) for i in range(n)] for n in (3, 2))
+    first = measure_interaction(values, units, halves)
+    _shuffled.cache_clear()
+    assert measure_interaction(values, units, thirds) is not None
+    assert _shuffled.cache_info().misses > 0 == _shuffled.cache_info().hits
+    assert measure_interaction(values, units, halves) == first
+    assert _shuffled.cache_info().hits == _shuffled.cache_info().misses
 
 
 def test_a_common_factor_of_weights_changes_nothing() -> None:

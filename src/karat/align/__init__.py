@@ -31,8 +31,9 @@ from karat.read.log_blocks import LogColumns
 from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from karat.align.hits import ReturnedDoc
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.run import Run
@@ -142,6 +143,7 @@ class _Aligner:
         self.threads, self.memory, self.keep_items = threads, memory, keep_items
         self._content = add_parents(run.content, run.parents, policy)
         self._gold: GoldIndex | None = None
+        self._items: Mapping[int, Sequence[ReturnedDoc]] | None = None
         self._separators: list[bool] = []
 
     @property
@@ -167,8 +169,13 @@ class _Aligner:
                 return align_scored(self.qrels, content, self.policy, self.keep_items)
             content = order_lists(content, self.policy)
         if isinstance(content, OrderedLists):
-            align_lists = align_selected if selects else align_ordered
-            return align_lists(self.qrels, content, self.policy, at_doc, self.keep_items)
+            if selects:
+                return align_selected(self.qrels, content, self.policy, at_doc, self.keep_items)
+            if self._items is not None:  # they are the same at both levels
+                return replace(align_ordered(self.qrels, content, self.policy, at_doc), items=self._items)
+            aligned = align_ordered(self.qrels, content, self.policy, at_doc, self.keep_items)
+            self._items = aligned.items
+            return aligned
         if isinstance(content, Table):
             return align_table(
                 self.qrels,

@@ -196,42 +196,41 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
         docs = run.lists.get(query)
         if docs is None:
             continue
-        places = {doc: place for place, doc in enumerate(docs)}
-        if len(places) < len(docs):
+        places = dict(zip(docs, range(len(docs)), strict=True))
+        repeated = len(places) < len(docs)
+        if repeated:
             places, again = _first_places(docs)
             duplicates += len(again)
             if policy.duplicates == "error":
                 repeats += [(query, doc) for doc in again]
         returned[i] = len(places)
         grades = {doc: g for g, doc in enumerate(qrels.docs[bounds[i] : bounds[i + 1]], start=bounds[i])}
-        whole = run.parents.get(query) if run.parents else None
+        parents = (run.parents.get(query) if run.parents else None) or (
+            [parent_of(doc, policy.separator) for doc in docs] if at_doc or keep_items else ()
+        )
         if at_doc:
             credits: set[int] = set()
-            for n, (chunk, place) in enumerate(places.items(), start=1):
-                parent = whole[place] if whole is not None else parent_of(chunk, policy.separator)
-                g = grades.get(parent)
-                if g is not None and g in credits:
-                    later.append((g, n))
-                elif g is not None:
-                    credits.add(g)
-                    gold.append(g)
-                    rank.append(n)
+            if not grades.keys().isdisjoint(parents):
+                for n, place in enumerate(places.values(), start=1):
+                    g = grades.get(parents[place])
+                    if g is not None and g in credits:
+                        later.append((g, n))
+                    elif g is not None:
+                        credits.add(g)
+                        gold.append(g)
+                        rank.append(n)
         else:
-            ranks = [n for n, doc in enumerate(places, start=1) if doc in grades]
-            gold += [grades[doc] for doc in places if doc in grades]
-            rank += ranks
+            order = {doc: n for n, doc in enumerate(places)} if repeated else places
+            matches = sorted((order[doc], g) for doc, g in grades.items() if doc in order)
+            gold += [g for _, g in matches]
+            rank += [n + 1 for n, _ in matches]
         if keep_items:
-            scores = run.scores.get(query) if run.scores else None
-            days = run.versions.get(query) if run.versions else None
-            items[i] = [
-                ReturnedDoc(
-                    d,
-                    scores[p] if scores else None,
-                    whole[p] if whole else parent_of(d, policy.separator),
-                    days[p] if days else math.nan,
-                )
-                for d, p in islice(places.items(), keep_items)
-            ]
+            scores = (run.scores.get(query) if run.scores else None) or [None] * len(docs)
+            days = (run.versions.get(query) if run.versions else None) or [math.nan] * len(docs)
+            columns: list[Sequence[Any]] = [docs, scores, parents, days]
+            if repeated:
+                columns = [[column[place] for place in places.values()] for column in columns]
+            items[i] = list(islice(map(ReturnedDoc, *columns), keep_items))
     if repeats:
         raise RepeatedDocs(repeats)
     return Hits(

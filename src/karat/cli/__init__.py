@@ -12,6 +12,10 @@ from karat.exit_codes import FAULT, INTERRUPTED, NO_READER, WRONG_INPUT
 
 DECIDING = ("check", "validate")
 """Verbs whose exit code is a verdict, which holds whether or not somebody reads the output."""
+UNCONCERNED = frozenset(
+    ("karat", "numpy", "scipy", "_cyutility", "msgspec", "pydantic_core", "markupsafe", "_ruamel_yaml")
+)
+"""Compiled libraries that need no last search for garbage; `_cyutility` is a part of scipy's."""
 
 
 def main() -> None:
@@ -51,7 +55,7 @@ def _end_quickly() -> None:
     """Skip the last search for garbage, unless a compiled library may count on it: DuckDB's names what it misses."""
     files = ((name.partition(".")[0], getattr(module, "__file__", None)) for name, module in sys.modules.items())
     compiled = {name for name, file in files if file and file.endswith((".so", ".pyd"))}
-    if compiled - sys.stdlib_module_names <= {"numpy", "karat"}:
+    if compiled - sys.stdlib_module_names <= UNCONCERNED:
         gc.freeze()
 
 

@@ -210,7 +210,7 @@ class _View:
         self._queries, self._beside = queries, beside  # which tell what was asked
         self._levels = (sampling,) if failing is None else (sampling, failing)
         self._runs = [run if s is run.sampling else replace(run, sampling=s) for s in self._levels]
-        self._known: dict[tuple[str, float, bool], list[FigureChange]] = {}
+        self._known: dict[tuple[str, float, tuple[str, ...]], list[FigureChange]] = {}
         self._slices = sampling.segments(run.query_ids)
         self._units = sampling.units(run.query_ids)
 
@@ -309,19 +309,15 @@ class _View:
         return [replace(self.base, name=BASELINE) if double else self.base, self.run]
 
     def _evidence(self, gate: Gate, segment: Segment | None) -> GateEvidence:
-        number = 0
-        if segment is not None:
-            number = 1 + next(i for i, s in enumerate(self._slices) if s is segment)
         least = least_units(gate, self.sampling)
         if segment is None:
             least = 1 if self._units.plain else MIN_UNITS
-        if self.base is None:
-            return self._value(gate, number, segment, least)
-        return self._change(gate, number, segment, least)
+        return self._value(gate, segment, least) if self.base is None else self._change(gate, segment, least)
 
-    def _value(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
+    def _value(self, gate: Gate, segment: Segment | None, least: int) -> GateEvidence:
         """The figure itself."""
         values = self.run.values[gate.metric]
+        number = 0 if segment is None else 1 + next(i for i, s in enumerate(self._slices) if s is segment)
         inner, outer = (run.estimates[number][gate.metric] for run in (self._runs[0], self._runs[-1]))
         if segment is not None:
             values = values[segment.rows]
@@ -345,9 +341,11 @@ class _View:
         worst = self._slowest(gate.metric, absent, segment) if absent else math.nan
         return replace(evidence, values=values, sample=own, worst=worst)
 
-    def _change(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
+    def _change(self, gate: Gate, segment: Segment | None, least: int) -> GateEvidence:
         """The change from the baseline; how many queries would decide one of quantiles nobody can say from these."""
-        change = self._changes(gate.metric, gate.factor, segments=number > 0)[number]
+        beside = [segment] if segment is None else [s for s in self._slices if tuple(s.by) == tuple(segment.by)]
+        place = next(i for i, s in enumerate(beside) if s is segment)
+        change = self._changes(gate.metric, gate.factor, tuple(segment.by if segment is not None else ()))[place]
         quantile = change.statistic.aggregate == "quantile"
         evidence = self._measured(
             (change.intervals[0], change.intervals[-1]),
@@ -468,14 +466,14 @@ class _View:
             scale=scale,
         )
 
-    def _changes(self, metric: str, factor: float, *, segments: bool) -> list[FigureChange]:
-        """The change of a metric over all queries, and in each segment."""
-        key = (metric, factor, segments)
+    def _changes(self, metric: str, factor: float, fields: tuple[str, ...]) -> list[FigureChange]:
+        """The change of a metric in each segment by these fields; without any, over all queries."""
+        key = (metric, factor, fields)
         if key not in self._known:
             assert self.base is not None
             both = paired(self.base, self.run, [metric])
-            groups = [np.arange(len(both.query_ids))]
-            groups += rows_of(both.query_ids, self.run, self._slices if segments else ())
+            slices = [s for s in self._slices if tuple(s.by) == fields]
+            groups = rows_of(both.query_ids, self.run, slices) if fields else [np.arange(len(both.query_ids))]
             units, statistic = self.sampling.units(both.query_ids), self.run.statistic(metric)
             drawn = statistic.aggregate == "quantile" or self.sampling.method != "auto"
             shared = [s.confidence for s in self._levels]  # the same sign flips serve both

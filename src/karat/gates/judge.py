@@ -343,7 +343,7 @@ class _Needed(NamedTuple):
 
 
 def _student(units: float, alpha: float) -> float:
-    from scipy.special import stdtrit
+    from karat.stats.special import stdtrit
 
     return float(stdtrit(max(units - 1, 1), 1 - alpha / 2))
 

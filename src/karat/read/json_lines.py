@@ -35,7 +35,9 @@ def repeated_in(raw: bytes, tree: object = None) -> str | None:
     before a colon ends a key, unless it is escaped; where that could be, or where white space is before a colon, every
     key is looked at.
     """
-    plain = b'\\"' not in raw and not any(space in raw for space in (b" :", b"\t:", b"\r:"))
+    escaped = b"\\" in raw and b'\\"' in raw  # one byte is looked for much faster than two
+    spaced = b" :" in raw or (b"\t" in raw and b"\t:" in raw) or (b"\r" in raw and b"\r:" in raw)
+    plain = not (escaped or spaced)
     if plain and raw.count(b'":') == count_keys(msgspec.json.decode(raw) if tree is None else tree):
         return None
     return repeated_key(raw)
@@ -48,7 +50,10 @@ def count_keys(tree: object) -> int:
         return len(tree) + (sum(map(count_keys, nested)) if nested else 0)
     if type(tree) is not list or not tree:
         return 0
-    if set(map(type, tree)) == {dict}:
+    items = set(map(type, tree))
+    if not items & {dict, list}:
+        return 0
+    if items == {dict}:
         kinds = set(map(type, chain.from_iterable(map(dict.values, tree))))
         if not kinds & {dict, list}:
             return sum(map(len, tree))

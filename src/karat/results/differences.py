@@ -221,7 +221,7 @@ class PairedComparison:
 
 def _planning_spread(change: FigureChange, confidence: float) -> tuple[float, float]:
     """The deviation of a unit's difference, and how much longer its interval is than Student's."""
-    from scipy.special import stdtrit
+    from karat.stats.special import stdtrit
 
     interval, units = change.intervals[0], change.intervals[0].units
     if interval.method in (BETTING, CONTRADICTION):  # when one of many looks decides is not foretold

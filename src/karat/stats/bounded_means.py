@@ -275,7 +275,7 @@ class UnitMeans:
 
     def share_below(self, at: Floats) -> Floats:
         """The chance under random shares of the units that the mean is not above this, by column."""
-        from scipy.special import betainc, ndtr
+        from karat.stats.special import betainc, ndtr
 
         low, high, above, at_low, plain = self._two_values()
         span = np.where(high > low, high - low, 1.0)

@@ -203,7 +203,7 @@ def _p_of_none(worse: UnitMeans, better: UnitMeans) -> Floats:
 
 def student_changes(seen: UnitMeans, levels: Sequence[float]) -> tuple[Floats, list[Ends]]:
     """Student's t of units: its two-sided p, and the ends at each level."""
-    from scipy.special import stdtr, stdtrit
+    from karat.stats.special import stdtr, stdtrit
 
     count, errors = seen.effective, seen.errors
     means = seen.top.sum(axis=0) / seen.bottom.sum(axis=0)

@@ -30,7 +30,7 @@ def measure_pull(
     is not counted here. The standard error is that of units (queries), with units − 1 degrees of freedom. NaN where
     the trait does not vary within any grade.
     """
-    from scipy.special import stdtrit
+    from karat.stats.special import stdtrit
 
     level = checked_share("confidence", confidence)
     _, stratum = np.unique(human, return_inverse=True)

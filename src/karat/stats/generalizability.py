@@ -160,7 +160,8 @@ def _sphericity(table: Floats) -> float:
 def _noncentrality(ratio: float, above: float, below: float, level: float) -> float:
     """The noncentrality for which a ratio as small as this has this probability; 0 where none has."""
     from scipy.optimize import brentq
-    from scipy.special import fdtr, ncfdtr
+
+    from karat.stats.special import fdtr, ncfdtr
 
     if fdtr(above, below, ratio) <= level:
         return 0.0
@@ -174,7 +175,7 @@ def _absolute_ratio(
     relative: SignalRatio, queries: float, n: int, systems: int, freedom: float, tails: tuple[float, float]
 ) -> SignalRatio:
     """The ratio for levels: that for differences, divided by the error of a level in units of the rest."""
-    from scipy.special import fdtri
+    from karat.stats.special import fdtri
 
     def share(ratio: float) -> float:
         return 1 + max(0.0, (ratio - 1) / systems)

@@ -6,6 +6,7 @@ statistics are studentized (Welch 1951), so that segments of different spread do
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 WORK, CHUNK = 4_000_000, 500_000
 """Units that are shuffled in all, and at once; the number of draws follows."""
 DRAWS, LEAST_DRAWS = 10_000, 999
+KEPT = 8
+"""So many chunks of shuffled units are kept: at most 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -65,25 +68,31 @@ def measure_interaction(
     moments = np.column_stack((top, bottom, top * top, top * bottom, bottom * bottom))
     size = len(top)
     count = min(draws, max(WORK // size, LEAST_DRAWS))
-    order = np.arange(size, dtype=np.int32)[None, :]
-    observed, extreme = _statistics(order, moments, starts, spread)[0], np.zeros(len(seen) + 1)
+    observed = _statistics(np.arange(size)[None, :], moments, starts, spread)[0]
+    extreme = np.zeros(len(seen) + 1)
     step = max(1, CHUNK // size)
     for start in range(0, count, step):
-        rng = np.random.default_rng(np.random.SeedSequence([seed, 0x1A7E, start]))
-        shuffled = rng.permuted(np.repeat(order, min(step, count - start), axis=0), axis=1)
+        shuffled = _shuffled(size, min(step, count - start), seed, start)
         extreme += (_statistics(shuffled, moments, starts, spread) >= observed * (1 - 1e-9)).sum(axis=0)
     p = (extreme + 1) / (count + 1)
     return Interaction(float(p[0]), tuple(float(x) for x in p[1:]))
 
 
-def _statistics(orders: NDArray[np.int32], moments: Floats, starts: Rows, spread: float) -> Floats:
+@lru_cache(maxsize=KEPT)
+def _shuffled(size: int, count: int, seed: int, start: int) -> Rows:
+    """Orders of so many units, kept: several fields slice the same queries, and ask for the same ones in turn."""
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 0x1A7E, start]))
+    return rng.permuted(np.repeat(np.arange(size)[None, :], count, axis=0), axis=1)
+
+
+def _statistics(orders: Rows, moments: Floats, starts: Rows, spread: float) -> Floats:
     """Welch's weighted sum of squares between segments, and each segment's t² against the rest, by order of units."""
     even = bool((moments[:, 1] == moments[0, 1]).all())  # with equal weights only the values are shuffled
     columns = (0, 2) if even else range(moments.shape[1])
     plain = np.add.reduceat(moments, starts, axis=0)
     sums = np.repeat(plain[None], len(orders), axis=0)
     for i in columns:
-        sums[:, :, i] = np.add.reduceat(moments[:, i][orders], starts, axis=1)
+        sums[:, :, i] = np.add.reduceat(moments[:, i].take(orders), starts, axis=1)
     if even:
         sums[:, :, 3] = sums[:, :, 0] * moments[0, 1]
     means, variances = _mean_and_variance(sums, spread)

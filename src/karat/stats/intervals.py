@@ -211,7 +211,7 @@ def unit_deviation(values: Floats, units: Units) -> float:
 
 def student(values: Floats, units: Units, confidence: float) -> tuple[float, float]:
     """Student's t around the mean, with the standard error of units and their number − 1 degrees of freedom."""
-    from scipy.special import stdtrit
+    from karat.stats.special import stdtrit
 
     error, count = standard_error(values, units)
     if error != error:
@@ -229,7 +229,7 @@ def bca_bounds(
     A resample of n units spreads by √((n−1)/n) too little and knows nothing of the error of its spread: the interval
     of a mean of 25 is 7% too short. `expanded` makes up for both, as t does (Hesterberg 2015, section 5.3).
     """
-    from scipy.special import ndtr, ndtri, stdtrit
+    from karat.stats.special import ndtr, ndtri, stdtrit
 
     draws = draws[~np.isnan(draws)]
     if len(draws) == 0:
@@ -287,7 +287,7 @@ def quantile_interval(values: Sequence[float] | Floats, q: float, confidence: fl
 
     `low` or `high` is NaN where too few values were seen to bound the quantile on that side.
     """
-    from scipy.special import bdtr
+    from karat.stats.special import bdtr
 
     level, share = checked_share("confidence", confidence), checked_share("q", q)
     data = np.sort(np.asarray(values, dtype=np.float64)[~np.isnan(values)])

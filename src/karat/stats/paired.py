@@ -107,7 +107,7 @@ def p_value(
 
 def student_t(difference: Floats, units: Units) -> tuple[float, float]:
     """The paired t-test; with units of several queries, on the units. Without any spread nothing is significant."""
-    from scipy.special import stdtr
+    from karat.stats.special import stdtr
 
     error, count = standard_error(difference, units)
     mean = mean_of(difference, units)
@@ -138,7 +138,7 @@ def bootstrap_shift(difference: Floats, units: Units, *, draws: int = DRAWS, see
 
 def wilcoxon(difference: Floats) -> tuple[float, float]:
     """Wilcoxon's signed ranks without zeros: exact up to 50 differences, else normal with ties corrected."""
-    from scipy.special import ndtr
+    from karat.stats.special import ndtr
 
     nonzero = difference[difference != 0]
     n = len(nonzero)
@@ -167,7 +167,7 @@ def sign_test(difference: Floats) -> tuple[float, float]:
 
 def sign_of_counts(wins: int, losses: int) -> float:
     """The two-sided p of so many wins and losses of a fair coin."""
-    from scipy.special import bdtr
+    from karat.stats.special import bdtr
 
     n = wins + losses
     return float(min(1.0, 2 * bdtr(min(wins, losses), n, 0.5))) if n else 1.0

@@ -107,7 +107,7 @@ class RoughMeans:
 
     def half_widths(self, confidence: float) -> Floats:
         """Half the length of Student's interval."""
-        from scipy.special import stdtrit
+        from karat.stats.special import stdtrit
 
         half: Floats = stdtrit(np.maximum(self.size - 1, 1e-9), 0.5 + confidence / 2) * self.error
         return half
@@ -402,7 +402,7 @@ def _extrapolate(power: float, chance: Callable[[int], float]) -> UnitsNeeded:
 
 def _cross(power: float, chance: Callable[[int], float], low: int, high: int) -> int | None:
     """Where the line through the chances of two numbers reaches the power; None where it does not rise."""
-    from scipy.special import ndtri
+    from karat.stats.special import ndtri
 
     first, last = (float(ndtri(min(max(chance(n), 1e-4), 1 - 1e-4))) for n in (low, high))
     rise = (last - first) / (math.sqrt(high) - math.sqrt(low))

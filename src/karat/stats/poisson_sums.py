@@ -154,7 +154,7 @@ class SummedMean:
         if self.n < 2 or not self.deviation > 0:
             return 1.0
         if test == "t":
-            from scipy.special import stdtr
+            from karat.stats.special import stdtr
 
             return float(2 * stdtr(self.n - 1, -abs(self.mean) / self.deviation * math.sqrt(self.n)))
         if test == "randomization":

@@ -172,7 +172,7 @@ def _at_least_usual(errors: Floats, units: Floats) -> Floats:
 
 def pool_segments(segments: SegmentMeans, *, confidence: float) -> tuple[Floats, Floats, Floats]:
     """The pooled means and the ends of their intervals (columns × segments)."""
-    from scipy.special import ndtri, stdtrit
+    from karat.stats.special import ndtri, stdtrit
 
     tail = (1 - confidence) / 2
     longer = stdtrit(segments.units, 1 - tail) / ndtri(1 - tail)  # the errors of few units are uncertain themselves
@@ -224,7 +224,7 @@ class _Posterior:
 
     def quantile(self, share: float) -> Floats:
         """By Newton's method on the normal score, between the quantiles of the parts."""
-        from scipy.special import ndtr, ndtri
+        from karat.stats.special import ndtr, ndtri
 
         target = float(ndtri(share))
         ends = self.means + target * self.deviations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -25,7 +26,7 @@ MANY = 2_000
 
 def power_of(n: float, effect: float, alpha: float = ALPHA) -> float:
     """The chance that a paired t-test of n queries finds a true effect (in standard deviations)."""
-    from scipy.special import chdtr, nctdtr, stdtrit
+    from karat.stats.special import chdtr, nctdtr, stdtrit
 
     if n < 2:
         return 0.0
@@ -79,7 +80,8 @@ def queries_needed_for_share(
     and the answer is the first n from which it stays at least `power` for as long again.
     """
     import numpy as np
-    from scipy.special import bdtr, bdtrc, ndtri
+
+    from karat.stats.special import bdtr, bdtrc, ndtri
 
     checked_share("power", power)
     checked_share("alpha", alpha)
@@ -113,7 +115,7 @@ def queries_needed_for_share(
 
 def _rejected_up_to(n: NDArray[np.int64], threshold: float, tail: float) -> NDArray[np.float64]:
     """The largest number of successes of n that the exact test rejects as too few for this share; -1 if none."""
-    from scipy.special import bdtr, bdtrik
+    from karat.stats.special import bdtr, bdtrik
 
     found = np.ceil(np.maximum(np.nan_to_num(bdtrik(tail, n, threshold)), 0.0))
     for _ in range(2):  # the inverse lies between two whole numbers, and rounding may move it by one
@@ -123,7 +125,7 @@ def _rejected_up_to(n: NDArray[np.int64], threshold: float, tail: float) -> NDAr
 
 def _rough(share: float, threshold: float, z: float, power: float) -> float:
     """The number of queries by the normal distribution."""
-    from scipy.special import ndtri
+    from karat.stats.special import ndtri
 
     spread = z * math.sqrt(threshold * (1 - threshold)) + float(ndtri(power)) * math.sqrt(share * (1 - share))
     return (spread / (share - threshold)) ** 2
@@ -135,6 +137,12 @@ def detectable(n: float, deviation: float, *, power: float = POWER, alpha: float
     checked_share("alpha", alpha)
     if n < 2 or not math.isfinite(deviation):
         return math.nan
+    return _detectable_effect(n, power, alpha) * deviation
+
+
+@lru_cache(maxsize=1024)
+def _detectable_effect(n: float, power: float, alpha: float) -> float:
+    """The smallest difference that n queries show, in standard deviations."""
     low, high = 0.0, 1.0
     while power_of(n, high, alpha) < power:
         high *= 2
@@ -144,7 +152,7 @@ def detectable(n: float, deviation: float, *, power: float = POWER, alpha: float
             high = middle
         else:
             low = middle
-    return high * deviation
+    return high
 
 
 class PowerPlan(TypedDict, total=False):

@@ -266,7 +266,7 @@ def correct_by_query(
     hold the figures by people of those that were drawn, and their rows are places among the eligible ones. The figure
     of an eligible query is predicted as a + λ · the judge's, and the drawn ones show what is missing.
     """
-    from scipy.special import ndtri, stdtrit
+    from karat.stats.special import ndtri, stdtrit
 
     level, survey, own = checked_share("confidence", confidence), labels.survey, _units(len(values), units)
     rows, n = np.flatnonzero(eligible), len(labels.value)
@@ -308,7 +308,7 @@ def _units(size: int, units: Units | None) -> Units:
 
 def t_interval(estimate: float, error: float, free: float, level: float, method: str, n: int) -> Interval:
     """Student's t with so many degrees of freedom."""
-    from scipy.special import stdtrit
+    from karat.stats.special import stdtrit
 
     if not free > 0 or not error > 0:  # equal values alone do not say how far the mean may be
         return Interval(estimate, math.nan, math.nan, ALL_EQUAL if error == 0 else "none", n)

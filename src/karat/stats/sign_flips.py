@@ -20,9 +20,10 @@ from karat.records import dataclass
 from karat.stats.defaults import DRAWS, SEED
 from karat.stats.distributions import normal_quantile
 from karat.stats.intervals import TOLERANCE
+from karat.stats.random_bytes import random_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,8 +42,11 @@ MOST_STEPS = 5040
 MOST_ATOMS = 1 << 15
 CLOSE = 1e-9
 SEARCH = 100
-NEARER = 0.85
-"""Means that are not so far from the middle as this share of an end's distance are not looked at."""
+NEARER, NEARER_OF_FEW, FEW = 0.85, 0.45, 12
+"""Means that are not so far from the middle as this share of an end's distance are not looked at at first.
+
+Fewer than 12 differences that are not 0 have means that lie apart.
+"""
 AT_ONCE = 1 << 13
 """Draws whose sums fit into a cache."""
 NOTHING = 1e-60
@@ -71,7 +75,7 @@ def flip_signs(
         return Flips(*_by_flips(tops, bottoms, levels, None, seed), np.zeros(columns, np.int64))
     p, ends = np.ones(columns), [(np.zeros(columns), np.zeros(columns)) for _ in levels]
     sizes = [Sizes.of(column) for column in tops.T]
-    ways = np.array([size.way if count >= COMPUTED_FROM or not size.way else "drawn" for size in sizes])
+    ways = np.array([size.way if count >= COMPUTED_FROM or not len(size.sizes) else "drawn" for size in sizes])
     for i in np.flatnonzero(ways == "stepped"):
         sums = SteppedSums.of(tops[:, i], bottoms, sizes[i].step)
         p[i] = sums.p
@@ -206,7 +210,7 @@ class SteppedSums:
 
     def _chance_below(self, mean: float) -> float:
         """The chance that a random half has a mean not above this one, which is not 0."""
-        from scipy.special import ndtr
+        from karat.stats.special import ndtr
 
         beyond = self.sums * (1 - mean * self.lean) - (self.total - mean * self.weight)
         return float(self.chances @ ndtr(beyond / max(abs(mean) * self.spread, CLOSE * self.step)))
@@ -237,7 +241,7 @@ def _signed_sums(steps: Floats) -> tuple[Floats, Floats]:
 
 
 def _by_saddlepoint(tops: Floats, weights: Floats, levels: Sequence[float]) -> tuple[Floats, list[Ends]]:
-    from scipy.special import ndtr
+    from karat.stats.special import ndtr
 
     total = np.abs(tops.sum(axis=0))
     p = np.clip(2 * ndtr(-SignedSums(tops, total).score()[0]), LEAST_P, 1.0)
@@ -324,116 +328,127 @@ def _by_flips(
     total, weight = tops.sum(axis=0), float(bottoms.sum())
     slack = TOLERANCE * np.abs(tops).sum(axis=0)
     stacked = np.column_stack((tops, bottoms))
-    signed = _all_flips(stacked) if draws is None else _drawn_flips(stacked, draws, seed)
-    extreme = np.array(
-        [np.count_nonzero(np.abs(row) >= abs(t) - s) for row, t, s in zip(signed[:-1], total, slack, strict=True)]
-    )
-    p = extreme / signed.shape[1] if draws is None else (extreme + 1) / (draws + 1)
-    if not levels:
-        return p, []
-    halves = Halves(total, weight, signed, mirrored=draws is not None)
-    flips = 2.0 ** (len(tops) - 1) if draws is None else draws + 1
-    empty = 0 if draws is None else halves.empty
-    places = [math.ceil((1 - level) * flips - 1e-9) - 1 - empty for level in levels]
-    ends = [(np.full(len(total), -math.inf), np.full(len(total), math.inf)) for _ in levels]
     middles = total / weight
+    nearer = np.where(np.count_nonzero(tops, axis=0) < FEW, NEARER_OF_FEW, NEARER)
     reach = np.sqrt(((tops - middles * bottoms[:, None]) ** 2).sum(axis=0)) / weight
-    reach *= NEARER * normal_quantile((1 + min(levels)) / 2)
-    for i in range(len(total)):
-        means = [halves.means(i, halves.beyond(i, reach[i], slack[i]))]
-        for (low, high), place in zip(ends, places, strict=True):
-            if place < 1:
-                continue
-            ordered = _outermost(means[-1], place)
-            if len(means) == 1 and not (ordered[0] < middles[i] - reach[i] and ordered[1] > middles[i] + reach[i]):
-                means.append(halves.means(i))
-                ordered = _outermost(means[-1], place)
-            low[i], high[i] = (0.0 if abs(end) <= slack[i] / weight else end for end in ordered)  # rounding errors
+    reach *= nearer * normal_quantile((1 + min(levels, default=0.99)) / 2)
+
+    def halves(reach: Floats) -> Halves:
+        flips = _all_flips(stacked) if draws is None else _drawn_flips(stacked, draws, seed)
+        return Halves.of(flips, total, weight, reach, slack, mirrored=draws is not None)
+
+    far = halves(reach)
+    count = 2.0 ** (len(tops) - 1) if draws is None else draws + 1
+    p = far.extreme / (2 * count) if draws is None else (far.extreme + 1) / count
+    empty = 0 if draws is None else far.empty
+    places = [math.ceil((1 - level) * count - 1e-9) - 1 - empty for level in levels]
+    outermost = [_outermost(means, [place for place in places if place > 0]) for means in far.means]
+    near = [
+        any(not (low < middle - r and high > middle + r) for low, high in ordered)
+        for ordered, middle, r in zip(outermost, middles, reach, strict=True)
+    ]
+    if any(near):  # ends that are not as far from the middle as was thought: now with all means
+        every = halves(np.where(near, -1.0, 1e300))
+        for i in np.flatnonzero(near).tolist():
+            outermost[i] = _outermost(every.means[i], [place for place in places if place > 0])
+    ends = [(np.full(len(total), -math.inf), np.full(len(total), math.inf)) for _ in levels]
+    known = [of_level for of_level, place in zip(ends, places, strict=True) if place > 0]
+    for i, ordered in enumerate(outermost):
+        for (lows, highs), pair in zip(known, ordered, strict=True):
+            lows[i], highs[i] = (0.0 if abs(end) <= slack[i] / weight else end for end in pair)  # rounding errors
     return p, ends
 
 
-def _outermost(values: Floats, place: int) -> tuple[float, float]:
-    """The values at this place from below and from above; NaN where there are fewer."""
-    if len(values) < place:
-        return math.nan, math.nan
-    ordered = np.partition(values, (place - 1, len(values) - place))
-    return float(ordered[place - 1]), float(ordered[-place])
+def _outermost(values: Floats, places: Sequence[int]) -> list[tuple[float, float]]:
+    """The values at these places from below and from above; NaN where there are fewer."""
+    out = []
+    for place in places:
+        low, high = place - 1, len(values) - place
+        found = len(values) >= place  # both at once would take longer
+        ordered = (np.partition(values, low)[low], np.partition(values, high)[high]) if found else (math.nan, math.nan)
+        out.append((float(ordered[0]), float(ordered[1])))
+    return out
 
 
 @dataclass(frozen=True)
 class Halves:
-    """Random halves of the units: those that flips leave as they are, and where flips are drawn, the others too."""
+    """What random halves of the units say: those that flips leave, and where flips are drawn, the others too."""
 
-    total: Floats
-    weight: float
-    signed: Floats
-    """Signed sums (columns × flips), and in the last row those of the weights."""
-    mirrored: bool
+    extreme: NDArray[np.int64]
+    """How many flips have sums as far from 0 as those without (of each column)."""
+    empty: int
+    """How many halves have no unit."""
+    means: list[Floats]
+    """The means of halves that can be so far from the mean of all units as was asked for."""
 
-    @cached_property
-    def sizes(self) -> list[Floats]:
-        """What halves weigh."""
-        half = (self.weight - self.signed[-1]) / 2
-        return [half, self.weight - half] if self.mirrored else [half]
-
-    @cached_property
-    def there(self) -> list[NDArray[np.bool_]]:
-        """Which halves have a unit."""
-        return [size > TOLERANCE * self.weight for size in self.sizes]
-
-    @cached_property
-    def empty(self) -> int:
-        """How many have none."""
-        return sum(len(there) - int(there.sum()) for there in self.there)
-
-    def means(self, column: int, flips: NDArray[np.intp] | slice = slice(None)) -> Floats:
-        """The means of the halves of some flips."""
-        half = (self.total[column] - self.signed[column][flips]) / 2
-        sums = [half, self.total[column] - half] if self.mirrored else [half]
-        sizes = [size[flips] for size in self.sizes]
-        if self.empty:
-            sums, sizes = ([part[t[flips]] for part, t in zip(p, self.there, strict=True)] for p in (sums, sizes))
-        return np.concatenate(sums) / np.concatenate(sizes)
-
-    @cached_property
-    def room(self) -> Floats:
-        """What the smaller half weighs, twice."""
-        room: Floats = self.weight - np.abs(self.signed[-1])
-        return room
-
-    def beyond(self, column: int, reach: float, slack: float) -> NDArray[np.intp]:
-        """The flips of which a half, or the other one, can have a mean so far from that of all units.
+    @staticmethod
+    def of(
+        flips: Iterable[Floats], total: Floats, weight: float, reach: Floats, slack: Floats, *, mirrored: bool
+    ) -> Halves:
+        """From signed sums (columns × flips), in the last row those of the weights.
 
         With sums s and weights w under signs, and T and W without: |(T - s) / (W - w) - T/W| > reach where
         |s - w·T/W| > reach·(W - w), and for the other half reach·(W + w).
         """
-        off = self.signed[-1] * (-self.total[column] / self.weight)
-        off += self.signed[column]
-        return np.flatnonzero(np.abs(off, out=off) >= reach * (1 - 1e-6) * self.room - slack)
+        extreme, empty = np.zeros(len(total), dtype=np.int64), 0
+        means: list[list[Floats]] = [[] for _ in total]
+        least, slope, far = (np.abs(total) - slack)[:, None], (-total / weight)[:, None], (reach * (1 - 1e-6))[:, None]
+        work = limit = np.empty((0, 0))
+        for signed in flips:
+            sums, weights = signed[:-1], signed[-1]
+            if work.shape != sums.shape:
+                work, limit = np.empty(sums.shape), np.empty(sums.shape)
+            np.abs(sums, out=work)
+            extreme += [np.count_nonzero(column) for column in work >= least]
+            halves = (weight - weights) / 2
+            sizes = [halves, weight - halves] if mirrored else [halves]
+            there = [size > TOLERANCE * weight for size in sizes]
+            empty += sum(len(t) - int(np.count_nonzero(t)) for t in there)
+            np.multiply(weights, slope, out=work)
+            work += sums
+            np.multiply(far, weight - np.abs(weights), out=limit)
+            limit -= slack[:, None]
+            place = np.flatnonzero(np.abs(work, out=work) >= limit)
+            bounds = np.searchsorted(place, np.arange(len(total) + 1) * len(weights))
+            each = np.diff(bounds)
+            flip = place - np.repeat(np.arange(len(total)) * len(weights), each)
+            whole = np.repeat(total, each)
+            half = (whole - sums.ravel().take(place)) / 2
+            for of_half, size, t in zip((half, whole - half), sizes, there, strict=False):
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    shares = of_half / size.take(flip)
+                own = np.split(shares, bounds[1:-1])
+                if not t.all():
+                    own = [part[t.take(some)] for part, some in zip(own, np.split(flip, bounds[1:-1]), strict=True)]
+                for mine, part in zip(means, own, strict=True):
+                    mine.append(part)
+        return Halves(extreme, empty, [np.concatenate(parts) for parts in means])
 
 
-def _all_flips(parts: Floats) -> Floats:
+def _all_flips(parts: Floats) -> Iterator[Floats]:
     """The signed sums of all flips (columns × flips)."""
     totals = np.zeros((1, parts.shape[1]))
     for part in parts:
         totals = np.concatenate((totals + part, totals - part))
-    return np.ascontiguousarray(totals.T)
+    yield np.ascontiguousarray(totals.T)
 
 
-def _drawn_flips(parts: Floats, draws: int, seed: int) -> Floats:
-    """The signed sums of random flips (columns × draws).
+def _drawn_flips(parts: Floats, draws: int, seed: int) -> Iterator[Floats]:
+    """The signed sums of random flips (columns × draws), as many at once as fit into a cache.
 
     Eight units make a byte: their 256 signed sums are a table, and a draw is a look-up of random bytes.
     """
-    rng = np.random.default_rng(np.random.SeedSequence([seed, 0xF11B]))
     signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64) * 2 - 1
     tables = [signs[:, : len(part)] @ part for part in np.split(parts, range(8, len(parts), 8))]
-    drawn = [rng.integers(0, 256, draws, dtype=np.uint8) for _ in tables]
-    totals = np.empty((parts.shape[1], draws))
+    drawn = random_bytes(draws, seed).rows(len(tables))
+    room = np.empty((3, min(draws, AT_ONCE) * parts.shape[1]))  # new memory for each part would take long to get
     for start in range(0, draws, AT_ONCE):
-        some = slice(start, start + AT_ONCE)
-        sums = tables[0].take(drawn[0][some], axis=0)
+        some = slice(start, min(start + AT_ONCE, draws))
+        shape = (some.stop - start, parts.shape[1])
+        sums, more, signed = (own[: shape[0] * shape[1]] for own in room)
+        sums, more, signed = sums.reshape(shape), more.reshape(shape), signed.reshape(shape[::-1])
+        tables[0].take(drawn[0][some], axis=0, out=sums, mode="clip")
         for table, byte in zip(tables[1:], drawn[1:], strict=True):
-            sums += table.take(byte[some], axis=0)
-        totals[:, some] = sums.T
-    return totals
+            sums += table.take(byte[some], axis=0, out=more, mode="clip")
+        signed[:] = sums.T
+        yield signed

@@ -384,7 +384,7 @@ def noise_of(qrels: Any, replicates: Any, result: Result, settings: Settings) ->
 
     Of geometric means it is a ratio above 1, from the spread of their logarithms.
     """
-    from scipy.special import stdtrit
+    from karat.stats.special import stdtrit
 
     whole = replace(settings, intervals=replace(settings.intervals, by=None))
     again = evaluate(qrels, replicates, [parse(name) for name in result.metrics], settings=whole)

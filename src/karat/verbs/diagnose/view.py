@@ -159,7 +159,7 @@ class View:
 
     def _gap(self, name: str, family: int) -> Interval:
         """A value of the queries in question − that of the rest (Welch), as wide as their number asks (Bonferroni)."""
-        from scipy.special import stdtrit
+        from karat.stats.special import stdtrit
 
         recall, parts = self.values[name], []
         for rows in (self.inside, self.rows & ~self.inside):
