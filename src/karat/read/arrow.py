@@ -46,6 +46,15 @@ class TextColumn:
         """Whether the mark stands in these rows."""
         return mark in self.text(start, end)
 
+    def buffers(self, start: int, end: int) -> tuple[list[object], int]:
+        """Copies of what holds these rows, and how many of them are null."""
+        there = _valid(self.column, start, end)
+        places = self._places[start : end + 1]
+        bits, nulls = None, 0
+        if there is not None:
+            bits, nulls = np.packbits(there, bitorder="little"), len(there) - int(there.sum())
+        return [bits, places - places[0], self.text(start, end)], nulls
+
     def strings(self, start: int, end: int) -> Strings:
         """The texts of these rows; null becomes empty."""
         places = self._places[start : end + 1].astype(np.int64)
@@ -213,6 +222,29 @@ def _pieces(frame: Any) -> Iterator[Any]:
 
 def _package(frame: object) -> str:
     return type(frame).__module__.partition(".")[0]
+
+
+def small_copies(batches: Iterator[Any], size: int = BLOCK) -> Iterator[Any]:
+    """Batches of texts and 64-bit floats as copies of some rows each: nobody holds on to a large one that way."""
+    import nanoarrow
+
+    for batch in batches:
+        columns = [batch.child(number) for number in range(batch.n_children)]
+        end = batch.offset + len(batch)
+        for start in range(batch.offset, end, size):
+            rows = (start, min(start + size, end))
+            copies = [_copy(column, *rows) for column in columns]
+            yield nanoarrow.c_array_from_buffers(batch.schema, rows[1] - start, [None], 0, children=copies)
+        del batch, columns  # before the next one is made
+
+
+def _copy(column: Any, start: int, end: int) -> Any:
+    """These rows of a column of texts or 64-bit floats; a null among numbers becomes NaN."""
+    import nanoarrow
+
+    if column.schema.format == "g":
+        return nanoarrow.c_array_from_buffers(column.schema, end - start, [None, _numbers(column, start, end)], 0)
+    return nanoarrow.c_array_from_buffers(column.schema, end - start, *TextColumn(column).buffers(start, end))
 
 
 def cut_blocks(batches: Iterable[Any], columns: Columns, size: int = 0) -> Iterator[ArrowBlock]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import MAX_PROBLEMS, InputError, RowProblem
 from karat.model.limits import bomb_problem
-from karat.read.arrow import Columns, column_types, cut_blocks, read_batches
+from karat.read.arrow import Columns, column_types, cut_blocks, read_batches, small_copies
 from karat.read.column_stream import ColumnStream
 from karat.read.layout import table_layout
 from karat.read.textfile import join_rows
@@ -108,7 +108,7 @@ def parquet_rows(path: str, role: Role) -> ColumnStream:
 
     def batches() -> Iterator[Any]:
         with parquet_errors(path):
-            yield from stream.batches()
+            yield from small_copies(stream.batches())
 
     return replace(stream, batches=batches, bytes=size)
 
