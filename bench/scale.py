@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from harness import Run
 
 MEMORY = "2GB"
-PEAK = 2_300_000_000
+PEAK = 2_000_000_000
 GROWTH = 15
 LARGE = 1_000_000_000
 """Files above this many bytes are deleted at the end."""

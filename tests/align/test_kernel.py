@@ -203,7 +203,7 @@ def test_frames_are_aligned_as_numpy_aligns_them(
         patch.setattr(kernel, "text", None)
         assert mine == found_in_frame(gold, frame)
     with pytest.MonkeyPatch.context() as patch:  # by way of the database
-        patch.setattr("karat.read.frames._plain_columns", lambda *_: None)
+        patch.setattr("karat.read.frames._plain_layout", lambda *_: None)
         assert mine == found_in_frame(gold, frame)
 
 

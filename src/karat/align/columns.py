@@ -73,10 +73,11 @@ def group_rows(rows: Rows) -> Rows:
 def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_items: int = 0) -> BlockHits:
     """Find the judged docs of a block of whole queries, with their ranks; by their parents if `at_doc`."""
     starts = rows.query.starts()
-    names = rows.query.take(starts).bytes()
+    ids = rows.query.take(starts)
+    names = ids.bytes()
     if len(set(names)) < len(names):
         raise NotGrouped
-    numbers = np.array([gold.queries.get(name, -1) for name in names], dtype=np.int64)
+    numbers = gold.number_queries(ids)
     without = tuple(name for name, i in zip(names, numbers.tolist(), strict=True) if i < 0)
     lengths = np.diff(starts, append=len(rows))
     if without:

@@ -34,8 +34,7 @@ class GoldIndex:
 
     def __init__(self, qrels: Qrels, docs: Strings | None = None) -> None:
         """The gold; `docs` are those of the qrels as a column, where they are at hand."""
-        self.queries = {q.encode(): i for i, q in enumerate(qrels.query_ids)}
-        self._query = qrels.query_of
+        self._query_ids, self._query = qrels.query_ids, qrels.query_of
         self.grades = qrels.grades
         self._words = (Strings.of(qrels.docs) if docs is None else docs).words()
         for salt in _SALTS:
@@ -69,7 +68,7 @@ class GoldIndex:
     @cached_property
     def _numbers(self) -> tuple[Indices, list[Words], Words, Indices]:
         """A table of queries by key, their words, and all keys in order with the query of each."""
-        own = Strings.of(name.decode() for name in self.queries).words()
+        own = Strings.of(self._query_ids).words()
         keys = hashed(own, _PLAIN)
         table = np.zeros(1 << (64 - int(_TABLE)), dtype=np.int64)
         table[(keys >> _TABLE).view(np.int64)] = np.arange(len(keys))

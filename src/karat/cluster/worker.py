@@ -216,10 +216,10 @@ def _parts(batches: Iterator[Any], task: Task, gold: GoldIndex) -> Iterator[Part
 def _whole(rows: Rows, lists: int, task: Task, gold: GoldIndex, *, several: bool) -> Part:
     if not several or len(rows) >= FEW * lists:
         return task.align(rows, gold)
-    names = dict.fromkeys(rows.query.take(rows.query.starts()).bytes())
-    numbers = [gold.queries.get(name, -1) for name in names]
-    known = np.array([i for i in numbers if i >= 0], dtype="<i4")
-    without = tuple(name for name, i in zip(names, numbers, strict=True) if i < 0)
+    ids = rows.query.take(rows.query.starts())
+    numbers = dict(zip(ids.bytes(), gold.number_queries(ids).tolist(), strict=True))
+    known = np.array([i for i in numbers.values() if i >= 0], dtype="<i4")
+    without = tuple(name for name, i in numbers.items() if i < 0)
     marks = bool(task.mark) and task.mark.encode() in rows.doc.buffer.tobytes()
     return Part(len(rows), known.tobytes(), without, hits=False, marks=marks)
 

@@ -149,7 +149,7 @@ class Strings:
     @staticmethod
     def of(values: Iterable[str]) -> Strings:
         """The column that holds these texts."""
-        return Strings.of_encoded([v.encode() for v in values])
+        return Packed.of(tuple(values)).strings()
 
     @staticmethod
     def of_encoded(encoded: Encoded) -> Strings:

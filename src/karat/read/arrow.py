@@ -42,6 +42,19 @@ class TextColumn:
         """The texts of these rows, one after the other."""
         return self._data[self._places[start] : self._places[end]].tobytes()
 
+    def holds(self, mark: bytes, start: int, end: int) -> bool:
+        """Whether the mark stands in these rows."""
+        return mark in self.text(start, end)
+
+    def buffers(self, start: int, end: int) -> tuple[list[object], int]:
+        """Copies of what holds these rows, and how many of them are null."""
+        there = _valid(self.column, start, end)
+        places = self._places[start : end + 1]
+        bits, nulls = None, 0
+        if there is not None:
+            bits, nulls = np.packbits(there, bitorder="little"), len(there) - int(there.sum())
+        return [bits, places - places[0], self.text(start, end)], nulls
+
     def strings(self, start: int, end: int) -> Strings:
         """The texts of these rows; null becomes empty."""
         places = self._places[start : end + 1].astype(np.int64)
@@ -56,32 +69,64 @@ class TextColumn:
 class ViewColumn:
     """A column of texts, each of which is short and stands in its view, or is part of another buffer.
 
-    The kernel reads these quickly; here they are read one by one, where the kernel hands them back.
+    A view has 16 bytes: the length, then the text; or its first bytes, the number of its buffer, and its place there.
     """
 
     def __init__(self, column: Any) -> None:
         self.column = column
-        self._views = _at(column.buffers[1], np.int32, 4 * (column.offset + len(column))).reshape(-1, 4)
+        self._views = _at(column.buffers[1], np.int32, 4 * (column.offset + len(column))).reshape(-1, 4)[
+            column.offset :
+        ]
 
     def text(self, start: int, end: int) -> bytes:
         """The texts of these rows, one after the other."""
-        return b"".join(self._texts(start, end))
+        there = _valid(self.column, start, end)
+        out = []
+        for i, view in enumerate(self._views[start:end]):
+            length, _, number, place = view.tolist() if there is None or there[i] else (0, 0, 0, 0)
+            if length <= INSIDE:
+                out.append(view.tobytes()[4 : 4 + length])
+            else:
+                out.append(self._other(number, place + length)[place:].tobytes())
+        return b"".join(out)
+
+    def holds(self, mark: bytes, start: int, end: int) -> bool:
+        """Whether the mark stands in these rows; of two looks, the quick one sees what stands between texts too."""
+        return mark in self.strings(start, end).buffer.tobytes() and mark in self.text(start, end)
 
     def strings(self, start: int, end: int) -> Strings:
         """The texts of these rows; null becomes empty."""
-        return Strings.of_encoded(self._texts(start, end))
-
-    def _texts(self, start: int, end: int) -> list[bytes]:
-        first = self.column.offset
+        views = self._views[start:end]
+        lengths = views[:, 0].astype(np.int64)
         there = _valid(self.column, start, end)
-        out = []
-        for i, view in enumerate(self._views[first + start : first + end]):
-            length = int(view[0]) if there is None or there[i] else 0
-            if length <= 12:
-                out.append(view.tobytes()[4 : 4 + length])
-            else:
-                out.append(_at(self.column.buffers[2 + int(view[2])] + int(view[3]), np.uint8, length).tobytes())
-        return out
+        if there is not None:
+            lengths[~there] = 0
+        long = np.flatnonzero(lengths > INSIDE)
+        inside = (views[:, 1:] | _FILLING[np.where(lengths > INSIDE, 0, lengths)]).view(np.uint8)
+        texts = [inside.reshape(-1)]
+        starts = PAD + INSIDE * np.arange(len(views))
+        size = inside.size
+        for number in np.unique(views[long, 2]).tolist():
+            rows = long[views[long, 2] == number]
+            places, ends = views[rows, 3].astype(np.int64), np.cumsum(lengths[rows])
+            starts[rows] = PAD + size + ends - lengths[rows]
+            bytes_ = np.arange(ends[-1]) + np.repeat(places - ends + lengths[rows], lengths[rows])
+            texts.append(self._other(number, int((places + lengths[rows]).max()))[bytes_])
+            size += int(ends[-1])
+        free = np.zeros(PAD, dtype=np.uint8)
+        return Strings(np.concatenate((free, *texts, free)), starts, starts + lengths)
+
+    def _other(self, number: int, size: int) -> NDArray[np.uint8]:
+        """The first bytes of a buffer that texts are parts of."""
+        return _at(self.column.buffers[2 + number], np.uint8, size)
+
+
+INSIDE = 12
+"""The longest text that stands in its view."""
+_FILLING = np.array([[32 * (i >= length) for i in range(INSIDE)] for length in range(INSIDE + 1)], dtype=np.uint8).view(
+    np.int32
+)
+"""By the length of a text: what makes the bytes after it in its view something else than NUL, which no id may hold."""
 
 
 def _text_column(column: Any) -> TextColumn | ViewColumn:
@@ -135,18 +180,18 @@ class ArrowBlock:
 
     def holds(self, mark: bytes) -> bool:
         """Whether the mark stands in an id of a doc."""
-        return any(mark in batch.doc.text(start, end) for batch, start, end in self.slices)
+        return any(batch.doc.holds(mark, start, end) for batch, start, end in self.slices)
 
     def parts(self) -> list[Rows]:
         """The rows of each slice."""
         return [one.rows() for one in self.slices]
 
 
-def column_types(frame: object) -> list[tuple[str, str]]:
+def column_types(frame: Any) -> list[tuple[str, str]]:
     """The name and the type of each column of something that speaks Arrow; types as Arrow's C interface names them."""
     import nanoarrow
 
-    with nanoarrow.c_array_stream(frame) as stream:
+    with nanoarrow.c_array_stream(frame.head(0) if _package(frame) in ("pandas", "polars") else frame) as stream:
         schema = stream.get_schema()
         return [(child.name or "", child.format) for child in schema.children]
 
@@ -155,8 +200,51 @@ def read_batches(frame: object) -> Iterator[Any]:
     """The batches of something that speaks Arrow, as they are."""
     import nanoarrow
 
-    with nanoarrow.c_array_stream(frame) as stream:
-        yield from stream
+    for piece in _pieces(frame):
+        with nanoarrow.c_array_stream(piece) as stream:
+            yield from stream
+
+
+def _pieces(frame: Any) -> Iterator[Any]:
+    """A frame of polars by the pieces that it has in memory: as a whole it would be copied into one; others as is."""
+    if _package(frame) != "polars":
+        yield frame
+        return
+    start = size = 0
+    for length in max((column.chunk_lengths() for column in frame.iter_columns()), key=len, default=[]):
+        size += length
+        if size >= BLOCK:
+            yield frame.slice(start, size)
+            start, size = start + size, 0
+    if size:
+        yield frame.slice(start, size)
+
+
+def _package(frame: object) -> str:
+    return type(frame).__module__.partition(".")[0]
+
+
+def small_copies(batches: Iterator[Any], size: int = BLOCK) -> Iterator[Any]:
+    """Batches of texts and 64-bit floats as copies of some rows each: nobody holds on to a large one that way."""
+    import nanoarrow
+
+    for batch in batches:
+        columns = [batch.child(number) for number in range(batch.n_children)]
+        end = batch.offset + len(batch)
+        for start in range(batch.offset, end, size):
+            rows = (start, min(start + size, end))
+            copies = [_copy(column, *rows) for column in columns]
+            yield nanoarrow.c_array_from_buffers(batch.schema, rows[1] - start, [None], 0, children=copies)
+        del batch, columns  # before the next one is made
+
+
+def _copy(column: Any, start: int, end: int) -> Any:
+    """These rows of a column of texts or 64-bit floats; a null among numbers becomes NaN."""
+    import nanoarrow
+
+    if column.schema.format == "g":
+        return nanoarrow.c_array_from_buffers(column.schema, end - start, [None, _numbers(column, start, end)], 0)
+    return nanoarrow.c_array_from_buffers(column.schema, end - start, *TextColumn(column).buffers(start, end))
 
 
 def cut_blocks(batches: Iterable[Any], columns: Columns, size: int = 0) -> Iterator[ArrowBlock]:

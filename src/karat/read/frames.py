@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import MAX_PROBLEMS, InputError, RowProblem
-from karat.model import kernel
 from karat.model.limits import bomb_problem
-from karat.read.arrow import Columns, column_types, cut_blocks, read_batches
+from karat.read.arrow import Columns, column_types, cut_blocks, read_batches, small_copies
 from karat.read.column_stream import ColumnStream
 from karat.read.layout import table_layout
 from karat.read.textfile import join_rows
@@ -31,8 +30,8 @@ _INTEGERS = tuple(sign + size + "INT" for sign in ("", "U") for size in ("TINY",
     "INTEGER",
     "UINTEGER",
 )
-_PLAIN_TEXTS = ("u", "U", "vu") if kernel.text is not None else ("u", "U")
-"""Arrow's texts, large texts and views of texts; the last are read by the kernel, else by the database."""
+_PLAIN_TEXTS = ("u", "U", "vu")
+"""Arrow's texts, large texts and views of texts."""
 ROW = 40
 """About the bytes of a row: two ids and a number."""
 ID_TYPES = _TEXTS + _INTEGERS
@@ -51,14 +50,17 @@ def is_spark_frame(value: object) -> bool:
 
 def frame_rows(frame: object, role: Role, name: str) -> ColumnStream:
     """The rows of a data frame. One that can be read only once, such as a stream, is held in memory."""
+    size = ROW * len(frame) if hasattr(type(frame), "__len__") else None  # type: ignore[arg-type]
+    layout = _plain_layout(frame, role, name) if size is not None and _speaks_arrow(frame) else None
+    if layout is not None:
+        columns = Columns(layout.query, layout.doc, layout.value, layout.parent)
+        return ColumnStream(name, role, lambda: read_batches(frame), columns, size or 0, (), layout.names_docs)
     database = Database(threads=1)
     stream = _table_rows(database, register_frame(database, frame, name), role, name)
-    if not hasattr(type(frame), "__len__"):
-        held = list(stream.batches())
-        return replace(stream, batches=lambda: iter(held), bytes=ROW * sum(map(len, held)))
-    stream = replace(stream, bytes=ROW * len(frame))  # type: ignore[arg-type]
-    columns = _plain_columns(frame, role, name) if _speaks_arrow(frame) else None
-    return stream if columns is None else replace(stream, batches=lambda: read_batches(frame), columns=columns)
+    if size is not None:
+        return replace(stream, bytes=size)
+    held = list(stream.batches())
+    return replace(stream, batches=lambda: iter(held), bytes=ROW * sum(map(len, held)))
 
 
 def _speaks_arrow(frame: Any) -> bool:
@@ -70,14 +72,22 @@ def _speaks_arrow(frame: Any) -> bool:
     return all(str(getattr(t, "storage", t)) in ("pyarrow", "float64", "float32") for t in frame.dtypes)
 
 
-def _plain_columns(frame: object, role: Role, name: str) -> Columns | None:
-    """The columns of a table that is read as it is: texts and floats. None where some are anything else."""
-    types = column_types(frame)
-    layout = table_layout(name, role, [column.lower() for column, _ in types])
-    columns = Columns(layout.query, layout.doc, layout.value, layout.parent)
+def _plain_layout(frame: object, role: Role, name: str) -> Layout | None:
+    """The layout of a table that is read as it is, without a database: texts and floats.
+
+    None where a column that matters is anything else, where two claim one role, or where two have one name.
+    """
+    try:
+        types = column_types(frame)
+    except Exception:  # the database says of what is no table that it is none
+        return None
+    names = [column.lower() for column, _ in types]
+    if len(set(names)) < len(names):
+        return None
+    layout = table_layout(name, role, names)
     ids = [types[number][1] for number in (layout.query, layout.doc, layout.parent) if number is not None]
     plain = types[layout.value][1] in ("g", "f") and all(kind in _PLAIN_TEXTS for kind in ids)
-    return columns if plain else None
+    return layout if plain and not layout.rivals else None
 
 
 def register_frame(database: Database, frame: object, name: str) -> Selection:
@@ -98,7 +108,7 @@ def parquet_rows(path: str, role: Role) -> ColumnStream:
 
     def batches() -> Iterator[Any]:
         with parquet_errors(path):
-            yield from stream.batches()
+            yield from small_copies(stream.batches())
 
     return replace(stream, batches=batches, bytes=size)
 

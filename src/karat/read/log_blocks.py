@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LARGE = 16 << 20
 """Bytes from which a log is read as columns, where its lists and some numbers matter."""
-IN_MEMORY = 32 << 20
+IN_MEMORY = 8 << 20
 """Bytes of columns that stay in memory; more wait in a temporary file."""
 
 

@@ -19,7 +19,7 @@ from karat.model.dates import day_of
 from karat.model.policy import parent_of
 from karat.model.run import Run
 from karat.model.run_log import AMOUNTS, FACTS, Amount, Id, has_gaps, merge_facts, ordered_items
-from karat.model.strings import Packed
+from karat.model.strings import Packed, hashed
 from karat.read.files import line_blocks
 from karat.read.json_lines import NOT_JSON, count_keys, repeated_in
 from karat.read.log_blocks import AmountColumns, LogBlock, LogColumns, Spool
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from karat.model.policy import Policy
+    from karat.model.strings import Words
 
 BLOCK = 30_000
 """Results of a block."""
@@ -105,9 +106,9 @@ def read_log_columns(path: str, name: str, policy: Policy, parts: Collection[str
                 return None
     except NOT_JSON:
         return None
-    if not reader.queries:
-        return None
     reader.end_block()
+    if not reader.keys or not reader.differ():
+        return None
     facts = merge_facts((fact, msgspec.json.decode(value)) for fact, values in reader.facts.items() for value in values)
     amounts = {kind: columns.by_name() for kind, columns in reader.amounts.items()}
     content = LogColumns(path, reader.spool, reader.chunked, amounts)
@@ -121,7 +122,7 @@ class _Reader:
     def __init__(self, policy: Policy, parts: Collection[str]) -> None:
         self._policy, self._parts = policy, parts
         self.spool = Spool()
-        self.queries: set[str] = set()
+        self.keys: list[Words] = []
         self.facts: dict[str, dict[bytes, None]] = {}
         self._amount_fields = [(kind, name) for kind, name in AMOUNTS.items() if kind in parts]
         self.amounts = {kind: AmountColumns() for kind, _ in self._amount_fields}
@@ -181,8 +182,7 @@ class _Reader:
         numbers = {DATES: days} if days is not None else {}
         if SCORES in self._parts:
             numbers[SCORES] = [np.nan if score is _UNSET else score for score in results.column("score")]
-        if not self._take(queries, sizes, results.ids, results.parents(self._policy.separator), numbers, amounts):
-            return False
+        self._take(queries, sizes, results.ids, results.parents(self._policy.separator), numbers, amounts)
         self.has_chunks = self.has_chunks or results.has_chunks or others.has_chunks
         self.has_docs = self.has_docs or results.has_docs or others.has_docs
         self._add_facts(facts)
@@ -207,8 +207,7 @@ class _Reader:
             numbers[SCORES] = [np.nan if item.score is None else item.score for item in items]
         ids, parents = [item.id for item in items], [item.doc_id or parent_of(item.id, mark) for item in items]
         amounts = {kind: [getattr(trace, name)] for kind, name in self._amount_fields}
-        if not self._take([trace.query_id], [len(items)], ids, parents, numbers, amounts):
-            return False
+        self._take([trace.query_id], [len(items)], ids, parents, numbers, amounts)
         both = (*trace.topk, *(trace.topk_original or ()))
         self.has_chunks = self.has_chunks or any(item.chunk_id is not None for item in both)
         self.has_docs = self.has_docs or any(item.doc_id is not None for item in both)
@@ -235,11 +234,8 @@ class _Reader:
         parents: Sequence[str],
         numbers: Mapping[str, Sequence[float]],
         amounts: Mapping[str, Sequence[Mapping[str, float]]],
-    ) -> bool:
-        """Add lists; False where a query appears for the second time."""
-        if len(set(queries)) < len(queries) or not self.queries.isdisjoint(queries):
-            return False
-        self.queries.update(queries)
+    ) -> None:
+        """Add lists."""
         for kind, rows in amounts.items():
             self.amounts[kind].add(rows)
         self._queries += queries
@@ -250,7 +246,11 @@ class _Reader:
             self._numbers.setdefault(name, []).extend(column)
         if len(self._docs) >= BLOCK:
             self.end_block()
-        return True
+
+    def differ(self) -> bool:
+        """Whether no query appears twice, and no two have one key, which chance hardly brings about."""
+        keys = np.sort(np.concatenate(self.keys))
+        return not (keys[1:] == keys[:-1]).any()
 
     def _add_facts(self, facts: Mapping[str, _Fact]) -> None:
         """Keep each value of a fact once, the facts in the order in which lines name them."""
@@ -269,12 +269,16 @@ class _Reader:
 
     def end_block(self) -> None:
         """Pack the lists so far."""
+        if not self._queries:
+            return
         alike = self._docs == self._parents
         self.chunked = self.chunked or not alike
         score, version = (self._numbers.get(name) for name in (SCORES, DATES))
+        queries = Packed.of(self._queries)
+        self.keys.append(hashed(queries.strings().words(), np.uint64(1)))
         self.spool.add(
             LogBlock(
-                Packed.of(self._queries),
+                queries,
                 np.array(self._sizes, dtype=np.int64),
                 Packed.of(self._docs),
                 None if alike else Packed.of(self._parents),

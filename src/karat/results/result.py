@@ -230,10 +230,10 @@ class RunResult(Tabular):
 
     def gold_docs(self, query_id: str) -> list[GoldDoc]:
         """The judged docs of one query with their ranks; none where details were not asked for."""
-        if self.gold_ranks is None or (i := self.qrels.query_index.get(query_id)) is None:
+        if self.gold_ranks is None or (i := (qrels := self.qrels).query_index.get(query_id)) is None:
             return []
-        rows = slice(int(self.qrels.offsets[i]), int(self.qrels.offsets[i + 1]))
-        columns = (self.qrels.docs[rows], self.qrels.grades[rows].tolist(), self.gold_ranks[rows].tolist())
+        rows = slice(int(qrels.offsets[i]), int(qrels.offsets[i + 1]))
+        columns = (qrels.docs[rows], qrels.grades[rows].tolist(), self.gold_ranks[rows].tolist())
         return [GoldDoc(doc, grade, rank or None) for doc, grade, rank in zip(*columns, strict=True)]
 
     def statistic(self, metric: str) -> Statistic:

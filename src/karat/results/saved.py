@@ -285,8 +285,9 @@ def _content(path: str, expected: str) -> tuple[str, bytes]:
 
     path = check_path(os.fspath(path))
     try:
-        with open_bytes(path) as file:
-            return path, b"".join(iter(lambda: file.read(1 << 20), b""))
+        size = os.path.getsize(path) if os.path.isfile(path) else 0
+        with open_bytes(path) as file:  # what is not packed is one piece, which is not copied
+            return path, b"".join(iter(lambda: file.read(max(size, 1 << 20)), b""))
     except (ValueError, EOFError, OSError) as error:
         raise InputError(f"{path}: is not a saved result ({error}); expected {expected}") from None
 

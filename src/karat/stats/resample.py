@@ -162,10 +162,11 @@ def all_counts(size: int, resamples: int, seed: int) -> NDArray[np.uint16]:
 
 def _drawn(size: int, rows: int, seed: int, start: int) -> NDArray[np.float64]:
     rng = np.random.default_rng(np.random.SeedSequence([seed, start]))
-    drawn = rng.integers(0, size, (rows, size), dtype=np.uint32)
     out, step = np.empty((rows, size)), max(1, TOGETHER // size)
-    for first in range(0, rows, step):  # rows of few units are counted together
-        places = drawn[first : first + step] + np.arange(min(step, rows - first))[:, None] * size
+    for first in range(0, rows, step):  # rows of few units are counted together, and drawn as if all were at once
+        together = min(step, rows - first)
+        drawn = rng.integers(0, size, (together, size), dtype=np.uint32)
+        places = drawn if together == 1 else drawn + np.arange(together)[:, None] * size
         out[first : first + step] = np.bincount(places.ravel(), minlength=places.size).reshape(places.shape)
     return out
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from karat.metrics.grammar import choose_primary, parse, parse_all
 from karat.metrics.relevance import SWEEP
-from karat.model.policy import is_relevant
+from karat.model.policy import RELEVANT, is_relevant
 from karat.report.html.clean_text import LONGEST, NAME, cut, name
 from karat.report.html.model import (
     Change,
@@ -40,11 +40,13 @@ from karat.verbs.sweep import curves_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from karat.model.docs import Docs
     from karat.report.html.source import Source
     from karat.results.decisions import Decision
     from karat.results.result import Result, RunResult
-    from karat.results.top_lists import GoldDoc, TopDoc
+    from karat.results.top_lists import GoldDoc
     from karat.stats.intervals import Interval
 
 TOP = 20
@@ -244,11 +246,21 @@ def _rank_counts(result: Result) -> list[RankCounts]:
     for run in result.runs:
         if run.top is None:
             continue
-        ranks = np.array([g.rank or np.inf for q in run.query_ids for g in _relevant(run, q)])
+        ranks = _ranks_of_relevant(run)
         counts = [int(((ranks > a) & (ranks <= b)).sum()) for a, b in pairwise([0, *RANKS])]
-        deeper = int(((ranks > RANKS[-1]) & np.isfinite(ranks)).sum())
-        out.append(RankCounts(run.name, len(ranks), [*counts, deeper, int(np.isinf(ranks).sum())]))
+        out.append(RankCounts(run.name, len(ranks), [*counts, int((ranks > RANKS[-1]).sum()), int((ranks == 0).sum())]))
     return out
+
+
+def _ranks_of_relevant(run: RunResult) -> NDArray[np.int64]:
+    """The rank of each relevant doc of the queries that the run has values of; 0 where it was not returned."""
+    if run.gold_ranks is None:
+        return np.zeros(0, dtype=np.int64)
+    qrels = run.qrels
+    own = set(run.query_ids)
+    there = np.array([q in own for q in qrels.query_ids], dtype=bool)
+    ranks: NDArray[np.int64] = run.gold_ranks[is_relevant(qrels.grades, RELEVANT) & there[qrels.query_of]]
+    return ranks
 
 
 # Queries.
@@ -265,7 +277,7 @@ def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbe
             column = np.full(len(ids), np.nan)
             if metric in run.values:
                 column[place] = run.values[metric]
-            columns.append([short(v) for v in column.tolist()])
+            columns.append(_shortened(column, DIGITS))
         values.append(columns)
     fields = next((run.sampling.fields for run in result.runs if run.sampling.fields), {})
     long = sum(min(len(texts.get(q, "")), TEXT) for q in ids) > QUERY_BUDGET
@@ -275,7 +287,7 @@ def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbe
         texts=[cut(texts.get(q, ""), SHORT_TEXT if long else TEXT) for q in ids] if texts else [],
         fields={name(f): [_joined(values.get(q)) for q in ids] for f, values in fields.items()},
         values=values,
-        lists=[[_list(run.top_docs(q)[:TOP], numbers) for q in ids] for run in result.runs] if has_lists else [],
+        lists=[_lists(run, ids, numbers) for run in result.runs] if has_lists else [],
         gold=[_gold(result, q, numbers) for q in ids] if has_lists else [],
     )
 
@@ -284,13 +296,27 @@ def _joined(value: str | Sequence[str] | None) -> str:
     return "" if value is None else name(value if isinstance(value, str) else ", ".join(value))
 
 
-def _list(rows: Sequence[TopDoc], numbers: _Numbers) -> tuple[list[int], Any, list[float | int | None]]:
-    """Docs, grades and scores of the first ranks, as columns."""
-    return (
-        [numbers.number(row.doc) for row in rows],
-        _marks([_whole(row.grade) for row in rows]),
-        [short(row.score, 4) for row in rows],
-    )
+def _shortened(values: NDArray[np.float64], digits: int) -> list[float | int | None]:
+    """Numbers as `short` writes them; equal ones are one object, of which a page then holds few."""
+    distinct, places = np.unique(values, return_inverse=True)
+    texts = np.array([short(v, digits) for v in distinct.tolist()], dtype=object)
+    out: list[float | int | None] = texts[places].tolist()
+    return out
+
+
+def _lists(run: RunResult, ids: Sequence[str], numbers: _Numbers) -> list[tuple[list[int], Any, list[Any]]]:
+    """Docs, grades and scores of the first ranks of each query, as columns."""
+    top = run.top
+    if top is None:
+        return [([], "", []) for _ in ids]
+    scores, grades = _shortened(top.scores, 4), [_whole(None if g != g else g) for g in top.grades.tolist()]
+    begin, end = top.offsets.tolist(), np.minimum(top.offsets[1:], top.offsets[:-1] + TOP).tolist()
+    out: list[tuple[list[int], Any, list[Any]]] = []
+    for query in ids:
+        i = top.query_index.get(query)
+        a, b = (0, 0) if i is None else (begin[i], end[i])
+        out.append(([numbers.number(doc) for doc in top.docs[a:b]], _marks(grades[a:b]), scores[a:b]))
+    return out
 
 
 def _marks(grades: Sequence[float | int | None]) -> str | list[float | int | None]:

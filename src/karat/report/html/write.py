@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from karat.verbs.diagnose import Diagnosis, diagnose
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
     from karat.results.result import Result
     from karat.verbs.check import Check
@@ -42,9 +45,23 @@ def write_report(
         source = replace(source, texts=read_queries(queries).texts)
     source = replace(source, diagnoses=_diagnoses(source))
     separator = str(source.result.conventions.get("separator", SEPARATOR))
-    page = page_of(source, docs=read_docs(docs, separator=separator) if docs is not None else None)
-    write_atomically(output, rendered(page).encode("utf-8", "replace"))
+    with _without_collection():
+        page = page_of(source, docs=read_docs(docs, separator=separator) if docs is not None else None)
+        write_atomically(output, rendered(page).encode("utf-8", "replace"))
     return output
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Look for no garbage meanwhile: all that a page is made of stays, and each look at it takes longer."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _diagnoses(source: Source) -> tuple[Diagnosis, ...]:
