@@ -1234,3 +1234,18 @@ def test_components_are_a_table_in_notebooks_and_frames() -> None:
     assert frame.loc[("reranker", "ndcg@1"), ["change", "value", "n"]].tolist() == [True, 1, 3]
     page = parts._repr_html_()
     assert "<td>Δ ndcg@1</td><td>+1.0000</td>" in page and "router needs `route`" in page
+
+
+def test_components_in_a_notebook_say_what_is_odd_about_the_data(tmp_path: Path) -> None:
+    gold = {q: ["a"] for q in "opqr"}
+    lines = [{"query_id": q, "topk": [] if q == "p" else [{"doc_id": "x"}, {"doc_id": "a"}]} for q in "pqr"]
+    lines.append({"query_id": "z", "topk": [{"doc_id": "a"}]})
+    missing = "1 query of the gold without results in this run"
+    page = karat.components(gold, lines, k=1)._repr_html_()
+    assert f"<li>{missing}</li>" in page and "1 query of this run without gold: left out" in page
+    assert "<li>1 query of the gold with an empty result list</li>" in page
+    assert "<li>funnel: no line has stages" in page
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    result = karat.evaluate(gold, str(log), "recall@1", details=True)
+    assert f"<li>{missing}</li>" in karat.components(result)._repr_html_()
