@@ -80,7 +80,7 @@ class Material:
     @cached_property
     def remarks(self) -> tuple[str, ...]:
         """What is odd about the data, as `evaluate` says it."""
-        run = self.measure(self.run, [f"recall@{self.k}"])
+        run = self.measure(self.run, ["mrr"])
         mismatches = describe_mismatch(self.gold, self.run, self._hits, self.policy)
         return tuple(remark.text for remark in data_remarks([replace(run, mismatches=mismatches)]))
 
@@ -227,6 +227,7 @@ def read_material(qrels: Any, run: Any, settings: Settings, *, k: int = 5, rel: 
     table = read_queries(data.queries) if data.queries is not None else None
     ontology = open_ontology(data.ontology) if data.ontology is not None else None
     gold = Gold(qrels, data.qrels_format, data.subtopics, settings.policy, ontology).qrels
+    table = table.with_ids_of(gold.query_ids) if table is not None else None
     estimator = Estimator(
         sampling(table, replace(settings.intervals, by=None)), settings.engine.threads or default_threads()
     )
