@@ -10,6 +10,7 @@ import pytest
 import karat
 from karat.errors import InputError
 from karat.read.docs import read_docs
+from karat.verbs.diagnose.misses import misses
 
 AD_HOC = """
 <top>
@@ -228,3 +229,82 @@ def test_a_run_log_given_as_queries_is_named_as_such(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"query_id": "q1", "topk": [{"doc_id": "d1"}]}\n')
     with pytest.raises(InputError, match=r"log\.jsonl:1: this looks like a run log; expected a table of queries"):
         karat.evaluate({"q1": {"d1": 1}}, {"q1": ["d1"]}, "mrr", queries=str(tmp_path / "log.jsonl"))
+
+
+PADDED = "".join(
+    f"<top>\n<num> Number: {n:03}\n<title> Topic {n}\n<dom> {'art' if n % 2 else 'law'}\n</top>\n" for n in range(1, 13)
+)
+TOPICS = tuple(f"{n:03}" for n in range(1, 13))
+
+
+@pytest.fixture
+def padded(tmp_path: Path) -> Path:
+    """Topics 001 to 012, and gold and runs that write the numbers as the topics do."""
+    (tmp_path / "topics.txt").write_text(PADDED)
+    (tmp_path / "qrels.txt").write_text("".join(f"{q} 0 d1 1\n" for q in TOPICS))
+    for name, rank in (("old", "2"), ("new", "1")):
+        lines = (f"{q} Q0 {doc} {place} {3 - place} t\n" for q in TOPICS for place, doc in enumerate(("x", "d1"), 1))
+        if rank == "1":
+            lines = (f"{q} Q0 d1 1 2 t\n" for q in TOPICS)
+        (tmp_path / f"{name}.run").write_text("".join(lines))
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "text": "topic"}\n{"_id": "x", "text": "other"}\n')
+    return tmp_path
+
+
+def test_topics_are_known_by_their_written_numbers_where_gold_writes_them_so(padded: Path) -> None:
+    topics, gold = padded / "topics.txt", str(padded / "qrels.txt")
+    table = karat.read_queries(topics)
+    assert list(table.fields)[:2] == ["1", "2"] and len(table.written) == 12
+    assert table.with_ids_of(["1", "5"]) is table and table.with_ids_of(["7", "007", "8"]) is table
+    assert list(table.with_ids_of(TOPICS).fields) == list(TOPICS)
+    runs = {name: str(padded / f"{name}.run") for name in ("old", "new")}
+    result = karat.evaluate(gold, runs, "mrr", queries=topics, by="domain")
+    assert [(s.by, s.n) for s in result["old"].segments] == [({"domain": "art"}, 6), ({"domain": "law"}, 6)]
+    assert result.texts["007"] == "Topic 7" and result.queries is not None and result.queries.lines["002"] == 6
+    assert not any("topics.txt" in remark.text for remark in result.remarks)
+    compared = karat.compare(gold, runs, "mrr", queries=topics, by="domain")
+    assert {d.n for d in compared.rows if d.segment} == {6}
+    log = [{"query_id": q, "topk": [{"doc_id": "d1"}]} for q in TOPICS]
+    assert not karat.components(gold, log, queries=topics).notes
+    missing = misses({q: ["none"] for q in TOPICS}, runs["old"], queries=topics)
+    assert [row.text for row in missing.rows][:2] == ["Topic 1", "Topic 2"]
+
+
+def test_topics_are_known_by_the_numbers_of_runs_where_there_is_no_gold(padded: Path) -> None:
+    result = karat.evaluate(
+        None, str(padded / "new.run"), "distinct_docs@5", queries=padded / "topics.txt", by="domain"
+    )
+    assert [(s.by["domain"], s.n) for s in result.segments] == [("art", 6), ("law", 6)]
+    short = {str(n): ["d1"] for n in range(1, 13)}
+    result = karat.evaluate(None, short, "distinct_docs@5", queries=padded / "topics.txt", by="domain")
+    assert [(s.by["domain"], s.n) for s in result.segments] == [("art", 6), ("law", 6)]
+
+
+def test_every_verb_knows_topics_by_their_written_numbers(padded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(padded)
+    (padded / "karat.yaml").write_text(
+        "dataset: {qrels: qrels.txt, queries: topics.txt, corpus: corpus.jsonl}\n"
+        "runs: {old: old.run, new: new.run}\nbaseline: old\nsegments: [domain]\n"
+        "gates: ['mrr >= 0.9', 'mrr >= 0.1 where domain = art']\n"
+    )
+    check = karat.check(padded / "karat.yaml")
+    assert [(row.where, row.found.n) for row in check.rows] == [("", 12), ("domain = art", 6)]
+    files = ["qrels.txt", "topics.txt", "new.run", "old.run", "corpus.jsonl"]
+    assert not [f for f in karat.validate(files).findings if f.code.startswith("X50")]
+    assert not [f for f in karat.validate(["topics.txt", "new.run"]).findings if f.code.startswith("X50")]
+    bench = karat.bench(str(padded / "karat.yaml"), "bm25")
+    assert list(bench.result.runs[0].query_ids) == list(TOPICS)
+    (padded / "karat.yaml").unlink()
+    assert "queries: topics.txt" in karat.init(".")
+    result = karat.evaluate("qrels.txt", "new.run", "mrr", details=True)
+    karat.write_report(result, "page.html", queries="topics.txt")
+    assert "Topic 7" in Path("page.html").read_text("utf-8")
+
+
+def test_validate_says_how_topics_write_their_numbers(padded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(padded)
+    (padded / "qrels.txt").write_text("".join(f"{int(q):02} 0 d1 1\n" for q in TOPICS))
+    found = [f for f in karat.validate(["qrels.txt", "topics.txt"]).findings if f.code == "X509"]
+    assert [f.message for f in found] == [
+        "9 query ids are written differently in topics.txt: 01 here, 1 there (written 001)"
+    ]

@@ -873,6 +873,38 @@ def test_a_view_is_restored_from_its_address(browser: Any, systems: Made) -> Non
         assert page.input_value("#run") == other and f"run={other}" in page.evaluate("location.hash")
 
 
+def test_a_query_is_in_the_segment_of_each_of_its_values(browser: Any, tmp_path: Path) -> None:
+    tags = {"q1": ["vip", "mobile"], "q2": ["vip"], "q3": "mobile", "q4": [], "q5": None, "q6": ["legal", "vip"]}
+    gold = {q: ["a"] for q in tags}
+    table = {q: {"text": f"text of {q}", **({} if own is None else {"tags": own})} for q, own in tags.items()}
+    result = karat.evaluate(gold, {q: ["a"] for q in tags}, "mrr", queries=table, by="tags", details=True)
+    path = tmp_path / "tags.html"
+    path.write_text(rendered(page_of(source_of(result))), "utf-8")
+    members = {"(none)": ["q4", "q5"], "legal": ["q6"], "mobile": ["q1", "q3"], "vip": ["q1", "q2", "q6"]}
+    assert {s.by["tags"]: s.n for s in result.segments} == {value: len(ids) for value, ids in members.items()}
+    with opened(browser, path) as page:
+        options = page.eval_on_selector_all("#field-filters option", "nodes => nodes.map(n => n.textContent)")
+        assert options == ["all", *members]
+        for value, ids in members.items():
+            page.select_option("#field-filters select", json.dumps(value))
+            assert page.column(1) == ids
+            page.click("#filters button[type=reset]")
+            until(page, "document.querySelectorAll('#rows tr[data-query]').length === 6")
+            page.click(f"#segments-table tr[data-segment='tags = {value}'] a")
+            assert page.column(1) == ids
+            link = page.evaluate("location.hash")
+            assert f"field.tags={quote(value, safe='()')}" in link
+        page.select_option("#field-filters select", '"mobile"')
+        assert page.inner_text("#query .tag >> nth=0") == "tags = mobile"
+        page.click("#rows tbody tr[data-query]")
+        assert page.eval_on_selector_all("#query .tag", "n => n.map(x => x.textContent)")[:2] == [
+            "tags = mobile",
+            "tags = vip",
+        ]
+    with opened(browser, path, "#field.tags=vip") as page:
+        assert page.column(1) == members["vip"] and page.logged == []
+
+
 def test_the_pane_follows_the_search_and_enter_opens_the_first_hit(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
         page.keyboard.press("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import replace
 
@@ -9,11 +10,13 @@ import numpy as np
 import pytest
 
 import karat
+from karat.gates.wording import notes_of
 from karat.report import junit, latex, markdown
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_from
 from karat.report.terminal import check as check_view
 from karat.report.terminal import compare as compare_view
+from karat.report.terminal import evaluate as evaluate_view
 from karat.report.view import view_of
 from saved_documents import read_document, saved_document
 
@@ -70,7 +73,8 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
     page = page_of(source_from(read_document(saved_document(check)))).script
     comment, suite = markdown.render(view_of(check)), junit.render(view_of(check)).decode()
     outputs = markdown.render(view_of(compared))
-    frame = check_frame(check)
+    frame, notebook = check_frame(check), compared.table()
+    assert dict(zip(notebook.heads, notebook.cells[0], strict=True))["outcome"] == check.comparisons[0].outcome
     for i, decision in enumerate(check.comparisons):
         row = document["comparisons"][i]
         assert (row["statement"], row["outcome"]) == (decision.statement, decision.outcome)
@@ -81,6 +85,7 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
         assert frame["outcome"][i] == decision.outcome
         if decision.segment is None:
             assert decision.statement in printed
+            assert (decision.statement in notebook.notes) == decision.primary
             assert (decision.statement in " ".join(terminal.split())) == (decision.outcome == "worse")
     falls = view_of(check).falls
     assert {id(d) for fall in falls for d in (fall.decision, *fall.segments)} == {id(d) for d in worse}
@@ -90,6 +95,50 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
         assert f"significantly worse: {fall.statement}" in suite
     for decision in [d for d in check.comparisons if d.segment is None]:
         assert markdown.text(decision.statement, markdown.STATEMENT) in outputs
+
+
+def test_notes_on_the_data_are_the_same_in_every_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """`old` ends at rank 2 and lacks a query; `new` ends at rank 3 and has an empty list."""
+    gold = {f"q{i:02}": {"a": 1, "b": 1} for i in range(30)}
+    old = {q: ["x", "a"] for q in list(gold)[1:]}
+    new = {q: ["a", "y", "z"] if q != "q07" else [] for q in gold}
+    result = karat.evaluate(gold, {"old": old, "new": new}, "ndcg@10,map")
+    compared = karat.compare(gold, {"old": old, "new": new}, "ndcg@10,map")
+    check = karat.check(result, ["map >= 0.1"], baseline="old")
+    wanted = (
+        "old: 1 query of the gold without results in this run",
+        "new: 1 query of the gold with an empty result list",
+        "lists of old end at rank 2, so ndcg@10 counts nothing below it",
+        "lists of old end at rank 2, of new at rank 3, so map compares lists of unequal depth",
+    )
+    for source, show in ((result, evaluate_view.show), (compared, compare_view.show), (check, check_view.show_check)):
+        show(source, *([] if source is compared else ["gold"]))
+        printed = " ".join(capsys.readouterr().out.split())
+        view, document = view_of(source), source.as_json()
+        page = page_of(source_from(read_document(saved_document(source))))
+        texts = [remark.text for remark in view.remarks]
+        assert set(wanted) <= set(texts)
+        for text in texts:
+            assert text in printed and text in document["warnings"] and text in source.table().notes
+            assert f"<li>{html.escape(text)}</li>" in source._repr_html_()
+            assert markdown.text(text, markdown.SENTENCE) in markdown.render(view)
+            assert text in [remark.text for remark in page.remarks]
+            assert f"% note: {latex.text(text)}" in latex.render(view)
+    suite = junit.render(view_of(check)).decode()
+    assert all(text in suite for text in wanted)
+
+
+def test_a_notebook_shows_segments_and_why_gates_are_undecided(result: karat.Result, check: karat.Check) -> None:
+    page = result._repr_html_()
+    assert page.startswith("<p>60 queries</p>")
+    # 12 queries of each kind, less those that are rare: 5 of 60, at 0, 12, …, one of each kind.
+    assert "<td>kind = k1</td><td>ndcg@10</td><td>11</td>" in page
+    assert "<td>kind = rare †</td><td>ndcg@10</td><td>5</td>" in page and "† too few to judge alone" in page
+    small = next(row for row in check.rows if row.where == "kind = rare" and row.run == "new")
+    assert small.outcome == "undecided" and notes_of(small)
+    assert f"<td>{notes_of(small)[0]}</td>" in check._repr_html_() and notes_of(small)[0] in str(check)
+    forced = replace(check, notes=("--force: compared",), second_look="looked at before")
+    assert {"--force: compared", "looked at before"} <= set(forced.table().notes)
 
 
 def check_frame(check: karat.Check) -> dict[str, list[object]]:

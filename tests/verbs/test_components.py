@@ -1256,3 +1256,18 @@ def test_items_without_scores_are_no_sign_of_silence(tmp_path: Path) -> None:
     part = karat.components({"q1": {"d": 1}}, str(log), queries=table, threshold=0.5).no_answer
     assert part.figures["false_evidence@5"].estimate == pytest.approx(2 / 3)
     assert "2 queries with items that lack scores: left out where these may decide" in part.notes
+
+
+def test_components_in_a_notebook_say_what_is_odd_about_the_data(tmp_path: Path) -> None:
+    gold = {q: ["a"] for q in "opqr"}
+    lines = [{"query_id": q, "topk": [] if q == "p" else [{"doc_id": "x"}, {"doc_id": "a"}]} for q in "pqr"]
+    lines.append({"query_id": "z", "topk": [{"doc_id": "a"}]})
+    missing = "1 query of the gold without results in this run"
+    page = karat.components(gold, lines, k=1)._repr_html_()
+    assert f"<li>{missing}</li>" in page and "1 query of this run without gold: left out" in page
+    assert "<li>1 query of the gold with an empty result list</li>" in page
+    assert "<li>funnel: no line has stages" in page
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    result = karat.evaluate(gold, str(log), "recall@1", details=True)
+    assert f"<li>{missing}</li>" in karat.components(result)._repr_html_()

@@ -92,8 +92,9 @@ class PairText:
 
 def find_texts(pairs: Iterable[Pair], queries: Queries, docs: Docs) -> list[PairText]:
     """The texts of all pairs; one that is missing is an error before anything is asked."""
-    texts, out, problems = queries.texts, [], []
-    for pair in pairs:
+    rows, out, problems = list(pairs), [], []
+    texts = queries.with_ids_of(pair.query_id for pair in rows).texts
+    for pair in rows:
         query, doc = texts.get(pair.query_id), docs.whole_text(pair.doc_id)
         if not query:
             problems.append(f"{queries.source}: no text for query {shown(pair.query_id)}; expected one to judge by")

@@ -9,10 +9,30 @@ from karat.model.docs import Fields, text_of
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 _NO = ("", "false", "0", "0.0", "no", "n")
+
+
+class TopicNumber(str):
+    """The number of a topic as qrels of TREC have it: 51 for `Number: 051`."""
+
+    written: str
+    """As the file writes it."""
+
+    @classmethod
+    def of(cls, written: str) -> TopicNumber:
+        """The number behind the zeros."""
+        number = cls(int(written))
+        number.written = written
+        return number
+
+
+def are_written(written: Mapping[str, str], ids: Iterable[str]) -> bool:
+    """Whether gold or runs have ids as a file writes them, rather than as they are read."""
+    known = set(ids)
+    return sum(text in known for text in written.values()) > sum(q in known for q in written)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +43,18 @@ class Queries:
     source: str = "queries"
     lines: Mapping[str, int] = field(default_factory=dict, repr=False)
     """Where each query stands in its file, for what turns out wrong later."""
+    written: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """How the file writes the ids that are read without the zeros before them."""
 
     def __len__(self) -> int:
         return len(self.fields)
+
+    def with_ids_of(self, ids: Iterable[str]) -> Queries:
+        """The table of queries that have these ids in gold or runs: 001 where these write it so, as the file does."""
+        if not self.written or not are_written(self.written, ids):
+            return self
+        fields = {self.written.get(q, q): row for q, row in self.fields.items()}
+        return Queries(fields, self.source, {self.written.get(q, q): line for q, line in self.lines.items()})
 
     def field(self, name: str) -> dict[str, object]:
         """One field of all the queries that have it."""

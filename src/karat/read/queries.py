@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, Problem, shown
 from karat.model.docs import text_of
-from karat.model.queries import Queries, yes_or_no
+from karat.model.queries import Queries, TopicNumber, yes_or_no
 from karat.read import frames
 from karat.read.columns import DOC_NAMES, QUERIES, column, number_of
 from karat.read.files import check_path, open_input
@@ -80,7 +80,8 @@ def rows_with_ids(
     """The rows that have an id: line, id, and the other fields."""
     for line, fields in rows:
         name = next((n for n in kind.id_names if n in fields), None)
-        id = text_id(fields[name]) if name else None
+        value = fields[name] if name else None
+        id = value if isinstance(value, TopicNumber) else text_id(value) if name else None
         if name is not None and id is None:
             problems.add(line, f"{name} must be text or an integer, found {shown(fields[name])}")
         elif id is None:
@@ -92,7 +93,9 @@ def rows_with_ids(
 def _by_id(rows: Iterable[FieldRow], problems: Problems, source: str, kind: TableKind) -> Queries:
     out: dict[str, Fields] = {}
     lines: dict[str, int] = {}
-    for line, id, fields in rows_with_ids(rows, problems, kind):
+    written: dict[str, str] = {}
+    for line, number, fields in rows_with_ids(rows, problems, kind):
+        id = str(number)
         if (other := _other_content(fields, repeated=id in out)) and kind is QUERIES:
             problem = f"this looks like {other}; expected a table of queries, with an id and a text in each row"
             raise InputError(Problem(source, line, problem))
@@ -101,11 +104,13 @@ def _by_id(rows: Iterable[FieldRow], problems: Problems, source: str, kind: Tabl
                 line, f"{kind.noun} {shown(id)} already appears at line {lines[id]}; expected each {kind.noun} once"
             )
         else:
+            if isinstance(number, TopicNumber) and number.written != id:
+                written[id] = number.written
             lines[id] = line
             out[id] = fields
             _check_flag(line, id, fields, problems, kind)
     problems.check()
-    return Queries(out, source, lines)
+    return Queries(out, source, lines, written)
 
 
 def _other_content(fields: Fields, *, repeated: bool) -> str:

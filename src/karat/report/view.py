@@ -246,7 +246,7 @@ def view_of(
 
 def _view_result(result: Result, notes: tuple[str, ...] = ()) -> View:
     systems = tuple(System(run.name, "", run) for run in result.runs)
-    return View(result, result, result, result.metrics, systems, remarks=remarks_of(result.runs), notes=notes)
+    return View(result, result, result, result.metrics, systems, remarks=result.remarks, notes=notes)
 
 
 def _view_verb(source: Comparison | Check | Sweep | Plan | Reliability) -> View:
@@ -285,7 +285,7 @@ def _view_comparison(source: Comparison) -> View:
         decisions=source.rows,
         decisions_by_judge=source.by_judge,
         alpha=source.alpha,
-        remarks=remarks_of(result.runs),
+        remarks=source.remarks,
         notes=source.notes,
         forced=source.forced,
         differences=source.system,

@@ -111,7 +111,9 @@ class Components(Tabular):
     no_answer: Component
     entities: Component
     levels: Component
-    k: int = 5
+    k: int = field(default=5, kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    """What is odd about the data, where no result beside them says it."""
 
     @property
     def parts(self) -> tuple[Component, ...]:
@@ -136,7 +138,9 @@ class Components(Tabular):
                 cells.append((part.name, f"Δ {name}" if change else name, share.text, share.interval, f"{one.n:,}"))
         columns = ("component", "figure", "change", "value", "low", "high", "n")
         missing = [f"{name} {reason}" for name, reason in self.missing.items()]
-        return Table(columns, rows, ("component", "figure", "value", "interval", "n"), cells, "; ".join(missing))
+        heads = ("component", "figure", "value", "interval", "n")
+        notes = (*self.notes, *(f"{part.name}: {note}" for part in self.parts for note in part.notes))
+        return Table(columns, rows, heads, cells, "; ".join(missing), notes)
 
     def document(self) -> ComponentsJson:
         """The components as the JSON document has them."""
@@ -153,7 +157,7 @@ class Components(Tabular):
         return f"Components({self.run}: {measured or 'nothing measured'}; missing: {', '.join(self.missing) or 'none'})"
 
 
-NAMES = tuple(f.name for f in fields(Components) if f.name not in ("run", "k"))
+NAMES = tuple(f.name for f in fields(Components) if f.name not in ("run", "k", "notes"))
 """The names of the components, in the order in which reports show them."""
 
 
@@ -193,7 +197,7 @@ def _change_json(change: Decision) -> ComparisonJson:
 
 def read_components(run: str, document: ComponentsJson) -> Components:
     """The components of a run as a saved result holds them."""
-    return Components(run, **{name: _read_component(name, getattr(document, name)) for name in NAMES}, k=document.k)
+    return Components(run, *(_read_component(name, getattr(document, name)) for name in NAMES), k=document.k)
 
 
 def _read_component(name: str, document: PartJson) -> Component:

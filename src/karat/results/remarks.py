@@ -138,7 +138,7 @@ def warnings(run: RunResult) -> list[str]:
         scope = ": left out" if run.policy.missing == "skip" else ""
         out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results in this run{scope}")
     if empty := _empty_lists(run):
-        whose = " of the gold" if run.gold is not None else ""
+        whose = "" if run.is_without_gold else " of the gold"
         out.append(f"{plural(empty, 'query', 'queries')}{whose} with an empty result list{_after_selection(run)}")
     if c.get("without_gold") and (scope := _left_out(run)):
         out.append(f"{plural(c['without_gold'], 'query', 'queries')} of this run without gold: {scope}")

@@ -30,9 +30,10 @@ from karat.metrics.grammar import ByMeasure, Measure, parse
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import RELEVANT, Policy, parent_of
 from karat.records import dataclass
-from karat.results.figures import estimate_figure, figure
+from karat.results.figures import figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
-from karat.results.remarks import data_remarks
+from karat.results.remarks import data_remarks, remarks_of
+from karat.results.run_table import table_of
 from karat.results.sampling import NONE, Sampling, split_fields
 from karat.results.table import Documented, Table, Tabular
 from karat.results.top_lists import GoldDoc, TopDoc, TopLists
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from karat.results.document import DocumentJson
     from karat.results.gold import Gold
     from karat.results.record import Provenance
+    from karat.results.remarks import Remark
     from karat.results.totals import Summed, Totals
     from karat.stats.aggregates import Statistic
     from karat.stats.intervals import Interval
@@ -74,19 +76,6 @@ class Derived:
 
     attainable: Mapping[str, float] = field(default_factory=dict)
     judged: Values | None = None
-
-
-def table_of(runs: Sequence[RunResult]) -> Table:
-    """Values of runs: for a data frame a row for each run and metric, for a reader a column for each run."""
-    estimates = [(run, name, one) for run in runs for name, one in run.intervals.items()]
-    rows = [(run.name, name, one.estimate, one.low, one.high, one.n) for run, name, one in estimates]
-    names = list(dict.fromkeys(name for _, name, _ in estimates))
-    cells = [
-        [name, *(str(estimate_figure(name, run.intervals[name])) if name in run.values else "" for run in runs)]
-        for name in names
-    ]
-    columns = ("run", "metric", "value", "low", "high", "n")
-    return Table(columns, rows, ["metric", *(run.name for run in runs)], cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,6 +422,11 @@ class Result(Documented):
         """What a reader must know before believing the numbers, as the command line prints it."""
         return tuple(remark.text for remark in data_remarks([self._only("notes")]))
 
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What every output says of the data behind the figures."""
+        return remarks_of(self.runs)
+
     def per_query(self, metric: str) -> dict[str, float]:
         """One metric's value for each query."""
         return self._only(f"per_query({metric!r})").per_query(metric)
@@ -485,4 +479,4 @@ class Result(Documented):
 
     def table(self) -> Table:
         """A row for each run and metric: value, interval and number of queries."""
-        return table_of(self.runs)
+        return table_of(self.runs, self.conventions)

@@ -24,7 +24,6 @@ from karat.results.document import (
     SegmentJson,
 )
 from karat.results.reading import Reading, read_value
-from karat.results.remarks import remarks_of
 from karat.results.result import FORMAT_VERSION, Result, RunResult
 from karat.store.codec import rounded
 
@@ -45,7 +44,7 @@ def summarize(result: Result) -> DocumentJson:
         conventions=dict(result.conventions) or UNSET,
         intervals=_intervals(result.runs[0].sampling) if result.runs else UNSET,
         runs=[summarize_run(run) for run in result.runs],
-        warnings=[remark.text for remark in remarks_of(result.runs)] or UNSET,
+        warnings=[remark.text for remark in result.remarks] or UNSET,
         fingerprints=_fingerprints(result.fingerprints),
         judge=judge_json(result.judge) if result.judge is not None else UNSET,
     )

@@ -1,4 +1,4 @@
-"""What a result shows of itself in a notebook, and gives to data frames: one table of rows."""
+"""What a result shows of itself in a notebook, and gives to data frames: one table of rows, and notes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,19 @@ class Table:
     heads: Sequence[str]
     cells: Sequence[Sequence[str]]
     caption: str = ""
+    notes: Sequence[str] = ()
+    """What to know before believing the figures."""
 
     def to_html(self) -> str:
-        """The cells as an HTML table, in which every name is text."""
+        """Caption, cells and notes as HTML, in which every name is text."""
         from html import escape
 
         head = "".join(f"<th>{escape(text)}</th>" for text in self.heads)
         body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in self.cells)
         caption = f"<p>{escape(self.caption)}</p>" if self.caption else ""
-        return f"{caption}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        notes = "".join(f"<li>{escape(text)}</li>" for text in self.notes)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"{caption}{table}{f'<ul>{notes}</ul>' if notes else ''}"
 
     def to_text(self) -> str:
         """The cells in columns."""

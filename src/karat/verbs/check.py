@@ -24,7 +24,7 @@ from karat.gates.attainable import refuse_impossible, remarks_on
 from karat.gates.evidence import Risk, judge_gates
 from karat.gates.judge import JudgedGate, Verdict, verdict_of
 from karat.gates.language import gate_like, parse_gate
-from karat.gates.wording import advise, describe, evidence_text, figure_of, label_gate
+from karat.gates.wording import advise, describe, evidence_text, figure_of, label_gate, note_pooling
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import choose_primary, parse
 from karat.model.engine import Engine
@@ -130,7 +130,8 @@ class Check(Documented):
         return f"Check({self.verdict}: {self.why})"
 
     def __str__(self) -> str:
-        return "\n".join((f"{self.verdict}: {self.why}", self.table().to_text(), *self.all_notes))
+        table = self.table()
+        return "\n".join((table.caption, table.to_text(), *table.notes))
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -150,13 +151,16 @@ class Check(Documented):
                 r.outcome + (" (warning)" if r.gate.level == "warn" else ""),
                 r.run,
                 label_gate(r.gate) + (f" ({r.where})" if r.segment and r.gate.every else ""),
-                evidence_text(r) if figure_of(r).defined else r.judged.why,
-                str(r.found.n),
+                evidence_text(r) if figure_of(r).defined else "–",
+                f"{r.found.n:,}",
+                "; ".join(filter(None, (advise(r) if figure_of(r).defined else r.judged.why, note_pooling([r])))),
             )
             for r in self.rows
         ]
-        heads = ("outcome", "run", "gate", "value", "queries")
-        return Table(columns, rows, heads, cells, f"{self.verdict}: {self.why}")
+        heads = ("outcome", "run", "gate", "value", "queries", "note")
+        differences = [f"differs from the baseline: {difference}" for difference in self.system]
+        notes = (*self.all_notes, *(remark.text for remark in self.remarks), *differences)
+        return Table(columns, rows, heads, cells, f"{self.verdict}: {self.why}", notes)
 
     def document(self) -> DocumentJson:
         """The document that `--json` writes."""

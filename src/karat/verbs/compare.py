@@ -37,6 +37,7 @@ from karat.verbs.evaluate import evaluate
 if TYPE_CHECKING:
     from karat.results.document import DocumentJson, PairsJson
     from karat.results.fingerprints import Difference
+    from karat.results.remarks import Remark
 
 
 DEFAULT_TESTS = ("t", "randomization")
@@ -68,7 +69,16 @@ class Comparison(Documented):
 
     def table(self) -> Table:
         """A row for each decision: Δ with its interval, p, p adjusted, and what is decided."""
-        return decisions_table(self.rows)
+        table = decisions_table(self.rows)
+        decided = [row.statement for row in self.rows if row.primary and row.segment is None]
+        differences = [f"differs from the baseline: {difference}" for difference in self.system]
+        remarks = [remark.text for remark in self.remarks]
+        return replace(table, notes=(*decided, *remarks, *self.notes, *differences))
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What every output says of the data behind the figures."""
+        return self.result.remarks
 
     def __getitem__(self, metric: str) -> Decision:
         """The overall comparison of one metric; with several candidates use `of`."""

@@ -96,6 +96,13 @@ def evaluate(
     sources = named_runs(run)
     if brought:
         job.notes = (*job.notes, brought)
+    if table is not None and table.written:
+        if job.gold is None:
+            sources = [(name, job.read(name, source)) for name, source in sources]
+            named = [find_queries(source, settings.policy)[0] for _, source in sources]
+        else:
+            named = [job.gold.qrels]
+        table = job.queries = table.with_ids_of(q for queries in named for q in queries.query_ids)
     if _are_files(run) and (repeats := describe_repeats([os.fspath(r) for r in run])) is not None:
         job.notes = (*job.notes, repeats)
     if qrels is None and metrics is None:

@@ -89,7 +89,8 @@ class Plan(Documented):
                     chances = (c.ship, c.block, c.inconclusive)
                     rows.append([str(gate.gate), gate.run, truth.label, truth.value, c.n, *chances, truth.needed])
                     cells.append((str(gate.gate), truth.label, f"{c.n:,}", *map(percent_text, chances)))
-        return Table(columns, rows, PLAN_HEADS, cells, self.conclusion)
+        notes = (*serious_remarks(self.result.runs), *self.notes)
+        return Table(columns, rows, PLAN_HEADS, cells, self.conclusion, notes)
 
     def plot(self) -> Any:
         """A matplotlib figure of the chances against n, one panel per gate and truth; notebooks show it."""

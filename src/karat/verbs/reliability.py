@@ -114,7 +114,8 @@ class Reliability(Documented):
                 ends = [end for i in intervals for end in (i.estimate, i.low, i.high)]
                 rows.append([one.metric, point.n, *ends, agreement.source])
         cells = [one.cells() for one in self.metrics]
-        return Table(columns, rows, RELIABILITY_HEADS, cells, self.conclusion)
+        notes = (*serious_remarks(self.result.runs), *self.notes)
+        return Table(columns, rows, RELIABILITY_HEADS, cells, self.conclusion, notes)
 
     def plot(self) -> Any:
         """A matplotlib figure of Eρ² against the number of queries, with its band; notebooks show it."""

@@ -133,9 +133,10 @@ def stress(
     for name, value in (("insert", insert), ("sample", sample), ("depth", depth)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(f"{name} must be an integer from 1, found {value!r}")
-    table = read_queries(queries)
     texts = read_docs(docs)
-    material = read_material(qrels, run, settings.change(queries=table), k=k)
+    material = read_material(qrels, run, settings.change(queries=read_queries(queries)), k=k)
+    table = material.queries
+    assert table is not None
     rerank, place = find_reranker(reranker)
     negatives, source = _negatives(material, table, settings, mine, insert, depth)
     inputs = _inputs(material, depth)

@@ -138,7 +138,8 @@ class Sweep(Documented):
         for c in self.curves:
             at = {k: str(estimate_figure(f"{c.metric}@{k}", p)) for k, p in zip(c.ks, c.points, strict=True)}
             cells.append((c.label, c.metric, segment_text(c.segment), *(at.get(k, "") for k in ks)))
-        return Table(columns, rows, ("run", "metric", "segment", *(f"k = {k}" for k in ks)), cells)
+        heads = ("run", "metric", "segment", *(f"k = {k}" for k in ks))
+        return Table(columns, rows, heads, cells, notes=(*self.warnings, *self.notes))
 
     def plot(self) -> Any:
         """A matplotlib figure of the curves with their bands, one panel per metric; notebooks show it."""

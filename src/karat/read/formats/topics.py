@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from karat.model.docs import TEXT_FIELDS, TITLE
+from karat.model.queries import TopicNumber
 from karat.read.formats import InputFormat
 from karat.read.text_tables import decode_text
 
@@ -91,7 +92,7 @@ def _elements(attributes: str, body: str) -> Iterator[tuple[str, str]]:
         if label:
             content = content[label.end() :]
         if name in _ID_NAMES and label and content.isdecimal():
-            content = str(int(content))  # "Number: 051" is query 51 in the qrels
+            content = TopicNumber.of(content)  # "Number: 051" is query 51 in the qrels
         yield _NAMES.get(name, name), content
         place = end.end() if end else stop
     yield "", _plain(outside + body[place:])

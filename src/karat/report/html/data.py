@@ -31,6 +31,7 @@ from karat.report.html.model import (
 from karat.report.marks import tone_of
 from karat.results.figures import estimate_figure, figure, least_of, p_text
 from karat.results.losses import find_loss
+from karat.results.sampling import NONE
 from karat.results.words import SharedLevels, condition_text
 from karat.stats.aggregates import NEUTRAL
 from karat.store.codec import rounded
@@ -285,15 +286,16 @@ def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbe
     return QueryColumns(
         ids=[name(q) for q in ids],
         texts=[cut(texts.get(q, ""), SHORT_TEXT if long else TEXT) for q in ids] if texts else [],
-        fields={name(f): [_joined(values.get(q)) for q in ids] for f, values in fields.items()},
+        fields={name(f): [_named(values.get(q, NONE)) for q in ids] for f, values in fields.items()},
         values=values,
         lists=[_lists(run, ids, numbers) for run in result.runs] if has_lists else [],
         gold=[_gold(result, q, numbers) for q in ids] if has_lists else [],
     )
 
 
-def _joined(value: str | Sequence[str] | None) -> str:
-    return "" if value is None else name(value if isinstance(value, str) else ", ".join(value))
+def _named(value: str | Sequence[str]) -> str | list[str]:
+    """What a query has in a field: a value, or several, each of which puts it in a segment."""
+    return name(value) if isinstance(value, str) else [name(one) for one in value]
 
 
 def _shortened(values: NDArray[np.float64], digits: int) -> list[float | int | None]:

@@ -108,7 +108,8 @@ class QueryColumns(Struct, frozen=True):
 
     ids: list[str]
     texts: list[str]
-    fields: dict[str, list[str]]
+    fields: dict[str, list[str | list[str]]]
+    """By field: the value of each query, or its values, as segments have them."""
     values: list[list[list[float | int | None]]]
     lists: list[list[tuple[list[int], str | list[float | int | None], list[float | int | None]]]]
     """Docs by number, grades (as one text where all have one digit, `-` for not judged) and scores."""

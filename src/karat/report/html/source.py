@@ -16,7 +16,7 @@ from karat.report.html.clean_text import name
 from karat.results.decision_document import read_decision
 from karat.results.decisions import Decision, number
 from karat.results.fingerprints import Difference
-from karat.results.remarks import Remark, remarks_of
+from karat.results.remarks import Remark
 from karat.results.result import Derived, Result, RunResult
 from karat.results.saved import Saved, load_baseline, load_saved
 from karat.results.words import BASELINE
@@ -72,13 +72,13 @@ def source_of(outcome: Result | Comparison | Check | str | os.PathLike[str]) -> 
                 comparisons=outcome.rows,
                 forced=outcome.forced,
                 differences=outcome.system,
-                remarks=(*remarks_of(outcome.result.runs), *_notes(outcome.notes)),
+                remarks=(*outcome.remarks, *_notes(outcome.notes)),
                 decisions_by_judge=outcome.by_judge,
             )
         )
     if isinstance(outcome, (str, os.PathLike)):
         return source_from(load_saved(os.fspath(outcome)))
-    return _with_names(Source(outcome, remarks=remarks_of(outcome.runs)))
+    return _with_names(Source(outcome, remarks=outcome.remarks))
 
 
 def _notes(texts: Sequence[str]) -> list[Remark]:
@@ -152,7 +152,7 @@ def source_from(saved: Saved) -> Source:
     base, rows = document.baseline or None, tuple(_judgment(row, result) for row in document.gates or ())
     candidates = tuple(document.candidates or ())
     run = _baseline_of(base, result) if base is not None else None
-    known = remarks_on(rows, result, candidates, run) if rows else remarks_of(result.runs)
+    known = remarks_on(rows, result, candidates, run) if rows else result.remarks
     source = Source(
         result,
         base.name if base is not None else None,

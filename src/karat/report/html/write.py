@@ -42,7 +42,8 @@ def write_report(
     """
     source = source_of(result)
     if queries is not None:
-        source = replace(source, texts=read_queries(queries).texts)
+        ids = [q for run in source.result.runs for q in run.query_ids]
+        source = replace(source, texts=read_queries(queries).with_ids_of(ids).texts)
     source = replace(source, diagnoses=_diagnoses(source))
     separator = str(source.result.conventions.get("separator", SEPARATOR))
     with _without_collection():

@@ -9,7 +9,6 @@ from karat.report.terminal.console import colour_of, console, grid, line, note
 from karat.report.terminal.evaluate import show_judged
 from karat.results.decisions import TEST_LABELS, Decision, describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
-from karat.results.remarks import remarks_of
 from karat.results.words import TOO_FEW, plain, plural, segment_text
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
     if comparison.pairs:
         _pairs(out, comparison)
     show_judged(out, comparison.result, {"none": comparison.rows, **comparison.by_judge})
-    for remark in remarks_of(comparison.result.runs):
+    for remark in comparison.remarks:
         out.print(note(plain(remark.text), serious=remark.serious))
     for text in comparison.notes:
         out.print(note(plain(text), serious=True))

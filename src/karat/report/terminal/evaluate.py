@@ -14,7 +14,6 @@ from karat.results.depths import depth_of, find_depth_gap
 from karat.results.figures import SAME, estimate_figure, figure, percent_text, variance_figure
 from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
-from karat.results.remarks import remarks_of
 from karat.results.words import FEW_MARK, describe_few, plural, queries_text, segment_text
 from karat.results.words import plain as plain
 
@@ -178,7 +177,7 @@ def _show_judged_table(out: Console, section: JudgedSection, *, whole: bool) -> 
 def show_remarks(out: Console, result: Result, gold: str, verbose: bool) -> None:
     """What a reader must know: the queries, the conventions, what is odd about the data."""
     show_scope(out, result, gold)
-    for remark in remarks_of(result.runs):
+    for remark in result.remarks:
         out.print(note(plain(remark.text), serious=remark.serious))
     if verbose:
         for run in result.runs:

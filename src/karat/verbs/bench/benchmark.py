@@ -122,7 +122,8 @@ class Bench(Documented):
             for name, run in systems
         ]
         columns = ("dataset", "run", "metric", "value", "low", "high", "n")
-        return Table(columns, rows, ("dataset", "run", *metrics), cells)
+        notes = [f"{p.dataset.name}: {remark.text}" for p in self.parts for remark in p.result.remarks]
+        return Table(columns, rows, ("dataset", "run", *metrics), cells, notes=notes)
 
     def document(self) -> DocumentJson:
         """The document that `--json` writes."""

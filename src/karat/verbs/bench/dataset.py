@@ -56,7 +56,7 @@ class Dataset:
     @cached_property
     def table(self) -> Queries:
         """The queries with all their fields."""
-        return read_queries(self.query_table)
+        return read_queries(self.query_table).with_ids_of(self.qrels.query_ids)
 
     @cached_property
     def qrels(self) -> Qrels:

@@ -13,6 +13,7 @@ from karat.model.policy import RELEVANT, is_relevant, parent_of
 from karat.read import query_fields
 from karat.read.sources import read_run
 from karat.results.components import Component, Components
+from karat.results.remarks import data_remarks
 from karat.results.result import Result
 from karat.results.saved import is_saved, load
 from karat.verbs.components import entities as entity_part
@@ -51,10 +52,12 @@ def components(
             raise UsageError(f"a saved result takes no {', '.join(options)}; evaluate the run again with it")
         result = qrels if isinstance(qrels, Result) else load(qrels)
         one = result[run] if run is not None else result.runs[0]
-        return _measure(material_of(one, result.queries, k=k), threshold)
+        notes = tuple(remark.text for remark in data_remarks([one]))
+        return replace(_measure(material_of(one, result.queries, k=k), threshold), notes=notes)
     if run is None:
         raise UsageError("components need gold and a run, or a saved result")
-    return _measure(read_material(qrels, run, Settings.of(options), k=k, rel=rel), threshold)
+    material = read_material(qrels, run, Settings.of(options), k=k, rel=rel)
+    return replace(_measure(material, threshold), notes=material.remarks)
 
 
 def with_components(
@@ -87,7 +90,7 @@ def _measure(material: Material, threshold: float | None) -> Components:
         no_answer_part.measure(material, threshold),
         _entities(material),
         levels.measure(material),
-        material.k,
+        k=material.k,
     )
 
 

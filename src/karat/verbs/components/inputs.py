@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from karat.align import align, find
 from karat.align.gold import NOWHERE
 from karat.align.lists import select_lists
+from karat.align.mismatch import describe_mismatch
 from karat.align.stream import default_threads
 from karat.align.term_ids import run_of_terms
 from karat.errors import UsageError
@@ -27,6 +28,7 @@ from karat.records import dataclass
 from karat.results.differences import PairedComparison, decide
 from karat.results.gold import Gold
 from karat.results.other_lists import final_lists
+from karat.results.remarks import data_remarks
 from karat.results.result import RunResult
 from karat.results.sampling import sampling
 from karat.results.values import measure_rankings
@@ -36,6 +38,7 @@ from karat.verbs.components.estimator import Estimator
 from karat.verbs.evaluate import named_runs
 
 if TYPE_CHECKING:
+    from karat.align.hits import Hits
     from karat.config.options import Settings
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
@@ -68,7 +71,18 @@ class Material:
     @cached_property
     def at_doc(self) -> bool:
         """Whether gold ids are matched with the docs that chunks belong to."""
-        return find(self.gold, self.run, self.policy)[0].at_doc
+        return self._hits.at_doc
+
+    @cached_property
+    def _hits(self) -> Hits:
+        return find(self.gold, self.run, self.policy)[0]
+
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """What is odd about the data, as `evaluate` says it."""
+        run = self.measure(self.run, ["mrr"])
+        mismatches = describe_mismatch(self.gold, self.run, self._hits, self.policy)
+        return tuple(remark.text for remark in data_remarks([replace(run, mismatches=mismatches)]))
 
     @cached_property
     def no_answer(self) -> tuple[str, ...]:
@@ -152,7 +166,15 @@ class Material:
         shares = how.method in ("wilson", "clopper-pearson")  # not all values are shares
         sampling = replace(how, by=(), fields={}, method="auto" if shares else how.method)
         return RunResult(
-            run.name, ids, values, aligned.counts, notes=notes, sampling=sampling, policy=policy, threads=threads
+            run.name,
+            ids,
+            values,
+            aligned.counts,
+            notes=notes,
+            sampling=sampling,
+            policy=policy,
+            rankings=aligned.rankings,
+            threads=threads,
         )
 
     def compare(self, before: Run, after: Run, metrics: Sequence[str]) -> dict[str, Decision]:
@@ -205,6 +227,7 @@ def read_material(qrels: Any, run: Any, settings: Settings, *, k: int = 5, rel: 
     table = read_queries(data.queries) if data.queries is not None else None
     ontology = open_ontology(data.ontology) if data.ontology is not None else None
     gold = Gold(qrels, data.qrels_format, data.subtopics, settings.policy, ontology).qrels
+    table = table.with_ids_of(gold.query_ids) if table is not None else None
     estimator = Estimator(
         sampling(table, replace(settings.intervals, by=None)), settings.engine.threads or default_threads()
     )

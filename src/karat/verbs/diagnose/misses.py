@@ -83,7 +83,7 @@ def misses(qrels: Any, run: Any = None, *, baseline: Any = None, **options: Unpa
         run_result, texts, conventions = result.runs[0], result.texts, result.conventions
         other = evaluate(qrels, baseline, "recall@10", settings=settings).runs[0] if baseline is not None else None
     if settings.data.queries is not None:
-        texts = read_queries(settings.data.queries).texts
+        texts = read_queries(settings.data.queries).with_ids_of(run_result.query_ids).texts
     mark = options.get("separator")
     mark = str(conventions.get("separator", SEPARATOR)) if mark is None else mark
     return _list_misses(run_result, other, texts, read_docs(doc_texts(settings.data) or {}, separator=mark))

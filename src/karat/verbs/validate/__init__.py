@@ -201,7 +201,11 @@ def _read_files(roles: FileRoles, separator: str) -> tuple[FileSet, list[LintFin
     gold = [g for path, mine in of("qrels") if (g := read_gold_rows(path, mine)) is not None]
     cases = [(g.path, FileProblems(g.path)) for g in gold if holds_cases(g.path)]  # reading as gold noted the problems
     tables = [t for path, mine in of("queries") + cases if (t := read_query_table(path, mine)) is not None]
+    if gold:
+        tables = [t.with_ids_of(q for g in gold for q in g.queries) for t in tables]
     runs = [r for path, mine in of("run") if (r := read_run_columns(path, mine, tables)) is not None]
+    if not gold:
+        tables = [t.with_ids_of(q for r in runs for q in r.queries) for t in tables]
     gold_docs = {d for g in gold for d in g.docs}
     corpus = [c for path, mine in of("corpus") if (c := read_corpus_rows(path, mine, gold_docs)) is not None]
     findings = [f for mine in problems.values() for f in mine.findings()]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.model.ids import find_twins, is_decimal, is_stray
+from karat.model.queries import TopicNumber
 from karat.verbs.validate.findings import LintFinding, list_some, make_finding, many, quote_id
 from karat.verbs.validate.tables import FileSet, GoldFile, RunFile, place
 
@@ -75,10 +76,15 @@ def _differ(
             "X509",
             path,
             f"{many(len(pairs), f'{kind} id is', f'{kind} ids are')} written differently in {other}: {quote_id(a)} "
-            f"here, {quote_id(b)} there",
+            f"here, {quote_id(b)} there{_as_written(b)}",
             (at(a) for a, _ in pairs),
             len(pairs),
         )
+
+
+def _as_written(id: str) -> str:
+    """How a file of topics writes a number that is read without its zeros."""
+    return f" (written {id.written})" if isinstance(id, TopicNumber) and id.written != id else ""
 
 
 def _ids_of_queries(data: FileSet) -> Iterator[LintFinding]:

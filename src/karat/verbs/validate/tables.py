@@ -10,11 +10,11 @@ import numpy as np
 
 from karat.model.docs import TEXT_FIELDS, Fields
 from karat.model.policy import SEPARATOR, is_judged, is_relevant, parent_of
-from karat.model.queries import yes_or_no
+from karat.model.queries import TopicNumber, are_written, yes_or_no
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,6 +49,13 @@ class TableFile:
 
     path: str
     rows: Sequence[tuple[int, str, Fields]]
+
+    def with_ids_of(self, ids: Iterable[str]) -> TableFile:
+        """The same with ids as gold or runs have them, where these write them as the file does: 001 and not 1."""
+        numbers = {str(q): q.written for _, q, _ in self.rows if isinstance(q, TopicNumber)}
+        if not are_written({q: text for q, text in numbers.items() if text != q}, ids):
+            return self
+        return TableFile(self.path, [(line, numbers.get(q, q), fields) for line, q, fields in self.rows])
 
     @cached_property
     def has_text(self) -> bool:

@@ -21,6 +21,10 @@ const hasPair = reference !== null && others.length > 0;
 const mainRuns = () => (hasPair ? [reference, choice.run] : [choice.run]);
 const paneRuns = () => (runs.length > 2 ? mainRuns() : runs);
 const SAME = 1e-9;
+// What a query has in a field: a value, or several; "(none)" where it lacks the field.
+const NONE = "(none)";
+const valuesIn = (field, i) => [Q.fields[field][i]].flat();
+const tagsIn = (field, i) => valuesIn(field, i).filter((value) => value !== NONE);
 
 // Elements are made from text alone: nothing of queries or docs is ever read as HTML.
 function el(tag, attributes, ...children) {

@@ -159,7 +159,7 @@ $("sweep-metric")?.replaceChildren(...[...new Set(data.curves.map((c) => c.metri
 $("systems-metric")?.replaceChildren(...data.tradeoffs.map((m) => option(m)));
 $("field-filters").replaceChildren(...Object.entries(Q.fields).map(([name, values]) => el("label", {}, own(name), " ",
   el("select", { "data-field": name, onchange: filter }, option("", "all"),
-    [...new Set(values)].filter((v) => v !== "").sort().map((v) => option(JSON.stringify(v), v))))));
+    [...new Set(values.flat())].sort().map((v) => option(JSON.stringify(v), v))))));
 chart("forest", forestSpec);
 chart("curves", curveSpec);
 chart("account", accountSpec);

@@ -30,10 +30,10 @@ function hasOutcome(i, outcome) {
 const fieldFilters = () => [...document.querySelectorAll("#field-filters select")];
 function filter() {
   const search = $("search").value.trim().toLocaleLowerCase(), outcome = $("outcome").value;
-  const fields = fieldFilters().filter((s) => s.value !== "").map((s) => [Q.fields[s.dataset.field], JSON.parse(s.value)]);
+  const fields = fieldFilters().filter((s) => s.value !== "").map((s) => [s.dataset.field, JSON.parse(s.value)]);
   state.hits = [];
   for (let i = 0; i < Q.ids.length; i++) {
-    if ((!search || haystacks[i].includes(search)) && fields.every(([values, v]) => values[i] === v) && hasOutcome(i, outcome)) state.hits.push(i);
+    if ((!search || haystacks[i].includes(search)) && fields.every(([field, value]) => valuesIn(field, i).includes(value)) && hasOutcome(i, outcome)) state.hits.push(i);
   }
   sortHits();
   // The pane follows the hits: it never shows a query that the table does not.
@@ -152,7 +152,7 @@ function copyTable() {
   const value = (v) => (v === null ? "" : String(v));
   const fields = Object.keys(Q.fields), texts = Q.texts.length > 0;
   const lines = [["query_id", ...(texts ? ["text"] : []), ...fields, ...runs.map((r) => r + " " + choice.metric), ...(hasPair ? ["delta " + choice.run] : [])],
-    ...state.order.map((i) => [Q.ids[i], ...(texts ? [Q.texts[i]] : []), ...fields.map((f) => Q.fields[f][i]),
+    ...state.order.map((i) => [Q.ids[i], ...(texts ? [Q.texts[i]] : []), ...fields.map((f) => tagsIn(f, i).join(", ")),
       ...runs.map((r) => value(valueOf(r, choice.metric, i))), ...(hasPair ? [value(changeOf(choice.metric, i))] : [])])];
   toClipboard(lines, $("copy"));
 }

@@ -14,7 +14,7 @@ function open(i) {
   showQuery(i);
 }
 function showQuery(i) {
-  const tags = Object.entries(Q.fields).filter(([, v]) => v[i] !== "").map(([f, v]) => el("span", { class: "tag" }, own(f + " = " + v[i])));
+  const tags = Object.keys(Q.fields).flatMap((f) => tagsIn(f, i).map((value) => el("span", { class: "tag" }, own(f + " = " + value))));
   const step = (label, by, text) => el("button", { type: "button", "aria-label": label, onclick: () => move(by) }, text);
   const title = el("h3", { id: "query-title", dir: "auto" }, nameOf(i).length > LONG ? nameOf(i).slice(0, LONG - 1) + "…" : nameOf(i));
   const unfold = nameOf(i).length > LONG ? el("button", { type: "button", class: "unfold", "aria-expanded": "false", onclick: (e) => {
