@@ -83,6 +83,7 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
         curves=_curves(result),
         rank_labels=RANK_LABELS,
         rank_counts=_rank_counts(result),
+        listed=[run.name for run in result.runs if run.top is not None],
         tradeoffs=_tradeoffs(result, primary),
         queries=queries,
         docs=DocTexts([cut(d, NAME) for d in numbers.of], _texts(result, docs, numbers.of)),
@@ -213,7 +214,7 @@ def _curves(result: Result) -> list[CurveLine]:
     measures = [*parse_all(CURVED, ks=list(SWEEP)), parse("num_ret")]
     out = []
     for run in result.runs:
-        if run.top is None or run.rankings is None:
+        if run.top is None or run.rankings is None or run.is_without_gold:
             continue
         values = {m.name: m(run.rankings) for m in measures}
         deep = replace(run, query_ids=run.rankings.query_ids, values=values, sampling=replace(run.sampling, by=()))
@@ -245,6 +246,8 @@ def _rank_counts(result: Result) -> list[RankCounts]:
         if run.top is None:
             continue
         ranks = np.array([g.rank or np.inf for q in run.query_ids for g in _relevant(run, q)])
+        if not len(ranks):
+            continue
         counts = [int(((ranks > a) & (ranks <= b)).sum()) for a, b in pairwise([0, *RANKS])]
         deeper = int(((ranks > RANKS[-1]) & np.isfinite(ranks)).sum())
         out.append(RankCounts(run.name, len(ranks), [*counts, deeper, int(np.isinf(ranks).sum())]))
@@ -269,14 +272,15 @@ def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbe
         values.append(columns)
     fields = next((run.sampling.fields for run in result.runs if run.sampling.fields), {})
     long = sum(min(len(texts.get(q, "")), TEXT) for q in ids) > QUERY_BUDGET
-    has_lists = any(run.top is not None for run in result.runs)
+    with_lists = [run for run in result.runs if run.top is not None]
+    has_gold = any(not run.is_without_gold for run in with_lists)
     return QueryColumns(
         ids=[name(q) for q in ids],
         texts=[cut(texts.get(q, ""), SHORT_TEXT if long else TEXT) for q in ids] if texts else [],
         fields={name(f): [_joined(values.get(q)) for q in ids] for f, values in fields.items()},
         values=values,
-        lists=[[_list(run.top_docs(q)[:TOP], numbers) for q in ids] for run in result.runs] if has_lists else [],
-        gold=[_gold(result, q, numbers) for q in ids] if has_lists else [],
+        lists=[[_list(run.top_docs(q)[:TOP], numbers) for q in ids] for run in result.runs] if with_lists else [],
+        gold=[_gold(result, q, numbers) for q in ids] if has_gold else [],
     )
 
 

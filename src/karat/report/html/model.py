@@ -113,7 +113,10 @@ class QueryColumns(Struct, frozen=True):
     lists: list[list[tuple[list[int], str | list[float | int | None], list[float | int | None]]]]
     """Docs by number, grades (as one text where all have one digit, `-` for not judged) and scores."""
     gold: list[list[tuple[int, float | int, list[int | None], dict[int, str]]]]
-    """Relevant docs by number, with grade, the rank at which each run has them, and by run where one got lost."""
+    """Relevant docs by number, with grade, the rank at which each run has them, and by run where one got lost.
+
+    Empty where there is no gold, or no run holds its lists.
+    """
 
 
 class DocTexts(Struct, frozen=True):
@@ -141,6 +144,8 @@ class ScriptData(Struct, frozen=True):
     curves: list[CurveLine]
     rank_labels: list[str]
     rank_counts: list[RankCounts]
+    listed: list[str]
+    """The runs that hold their lists."""
     tradeoffs: list[str]
     queries: QueryColumns
     docs: DocTexts
@@ -325,7 +330,8 @@ class Page(Struct, frozen=True, kw_only=True):
     several: bool
     ranked: bool
     """Whether there are enough runs for a leaderboard."""
-    has_lists: bool
+    has_misses: bool
+    """Whether there is gold that ranked lists can miss."""
     gates: list[GateRow]
     gates_of_several_runs: bool
     runs: list[RunText]

@@ -71,7 +71,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
     gates, parts = _gates(source.gates), parts_of(runs)
     texts = [_run_text(source, run, overall) for run in runs if run.name != source.base or len(runs) == 1]
     script = script_data(source, docs=docs, titles={t.name: _title(source, t.headline) for t in texts}, k=k)
-    several, ranked, has_lists = len(runs) > 1, len(runs) >= FEW, bool(script.queries.lists)
+    several, ranked, has_misses = len(runs) > 1, len(runs) >= FEW, bool(script.queries.gold)
     funnels, judged = funnels_of(runs), describe_judged(result, source.by_judge)
     heights = {
         "gates": 90 + sum(112 if g.note else 76 for g in gates) if gates else 0,
@@ -93,7 +93,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         ("segments", "Segments", script.segments),
         ("components", "Components", parts),
         ("diagnosis", "Diagnosis", source.diagnoses),
-        ("misses", "Misses", has_lists),
+        ("misses", "Misses", has_misses),
         ("queries", "Queries", True),
         ("facts", "Provenance", True),
     ]
@@ -112,7 +112,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         stacks=_stacks(heights),
         several=several,
         ranked=ranked,
-        has_lists=has_lists,
+        has_misses=has_misses,
         gates=gates,
         gates_of_several_runs=len({g.run for g in source.gates}) > 1,
         runs=texts,

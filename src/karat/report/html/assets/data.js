@@ -9,7 +9,8 @@ const metrics = data.metrics.map((m) => m.name);
 const columns = new Map(data.metrics.map((m) => [m.name, m]));
 const runIndex = new Map(runs.map((name, i) => [name, i]));
 const metricIndex = new Map(metrics.map((name, i) => [name, i]));
-const listRuns = new Set(data.rank_counts.map((r) => r.run));
+const listRuns = new Set(data.listed);
+const hasGold = Q.gold.length > 0;
 
 // Everything is compared with one run; the reader chooses which other run and which metric to look at. Without a baseline
 // the page opens on the best run, which comes first, and compares it with the next best.

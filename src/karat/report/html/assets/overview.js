@@ -122,7 +122,7 @@ function showMoved() {
   const worse = rows.filter((r) => r[2] < 0).sort((a, b) => a[2] - b[2]), best = rows.filter((r) => r[2] > 0).sort((a, b) => b[2] - a[2]);
   $("moved-count").replaceChildren(own(choice.run), " against ", own(reference), ` in ${metric}: ${thousands(worse.length)} worse, ${thousands(best.length)} better, ${thousands(both - rows.length)} equal`);
   // A loss may be one of judgments only: what the run returned instead may never have been looked at.
-  const unjudged = (i) => (listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
+  const unjudged = (i) => (hasGold && listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
   const doubt = (n) => (n ? el("small", { title: `Unjudged docs in its top ${data.k}; they count as not relevant.` }, n + " unjudged") : null);
   const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(excerptOf(i)), kind === "down" ? doubt(unjudged(i)) : null,
     el("span", { class: "from" }, figure(metric, valueOf(reference, metric, i)) + " → " + figure(metric, valueOf(choice.run, metric, i))), el("b", { class: kind }, figure(metric, d, true))));

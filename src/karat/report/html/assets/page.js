@@ -32,7 +32,7 @@ function showOutcomes() {
   const before = $("outcome").value || "all";
   const pairs = [["broken", "broken"], ["fixed", "fixed"], ["unchanged", "unchanged"]];
   const misses = [["miss", "no relevant doc in the top " + data.k], ["never", "relevant docs not returned"], ...(listRuns.size > 1 ? [["nobody", "relevant docs that no run returned"]] : [])];
-  $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(Q.gold.length ? misses : [])].map(([value, label]) => option(value, label, value === before)));
+  $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(hasGold ? misses : [])].map(([value, label]) => option(value, label, value === before)));
 }
 
 /* ---- links: the part after # holds all that differs from the start, so that a view can be sent to a colleague ---- */
