@@ -16,7 +16,9 @@ def test_a_page_without_gold_has_no_figures_of_relevance(browser: Any, tmp_path:
         for i in range(6)
     ]
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    karat.evaluate(None, str(tmp_path / "log.jsonl"), "latency.p50,empty_results", details=True).save(str(tmp_path / "log.json"))
+    karat.evaluate(None, str(tmp_path / "log.jsonl"), "latency.p50,empty_results", details=True).save(
+        str(tmp_path / "log.json")
+    )
     karat.write_report(str(tmp_path / "log.json"), str(tmp_path / "r.html"))
     with opened(browser, tmp_path / "r.html", "#query=q3") as page:
         drawn(page)

@@ -6,6 +6,7 @@ ranks at which each query's gold was found.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -71,6 +72,7 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
         runs=[r.name for r in result.runs],
         base=source.base,
         candidates=list(source.candidates),
+        opponents={r.name: other for r in result.runs if (other := opponent_of(source, r.name))},
         titles=dict(titles),
         primary=primary,
         k=k or _k(primary),
@@ -105,6 +107,21 @@ def primary_of(source: Source) -> str:
     primary = [d.metric for d in source.comparisons if d.primary]
     gated = [g.gate.metric for g in source.gates]
     return primary[0] if primary else choose_primary(list(source.result.metrics), gated=gated)
+
+
+def opponent_of(source: Source, run: str) -> str:
+    """The run that this one is shown against: the baseline, else the best of the others; empty where there is none."""
+    if source.base in [r.name for r in source.result.runs]:
+        return source.base if run != source.base else ""
+    return next((name for name in best_first(source) if name != run), "")
+
+
+def best_first(source: Source) -> list[str]:
+    """The runs by the leading metric, undefined values last."""
+    metric = primary_of(source)
+    sign = 1 if parse(metric).metric.higher_is_better is False else -1
+    values = {r.name: sign * r.mean[metric] if metric in r.values else math.nan for r in source.result.runs}
+    return sorted(values, key=lambda n: (values[n] != values[n], values[n]))
 
 
 def _k(metric: str) -> int:

@@ -14,9 +14,11 @@ from karat.report.html.clean_text import cut, plain
 from karat.report.html.data import (
     DOC_TEXT,
     TOP,
+    best_first,
     change,
     estimate,
     known,
+    opponent_of,
     primary_of,
     script_data,
     segment_name,
@@ -70,7 +72,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
     change_runs = list(dict.fromkeys(run for run, _ in overall))
     gates, parts = _gates(source.gates), parts_of(runs)
     texts = [_run_text(source, run, overall) for run in runs if run.name != source.base or len(runs) == 1]
-    script = script_data(source, docs=docs, titles={t.name: _title(source, t.headline) for t in texts}, k=k)
+    script = script_data(source, docs=docs, titles={t.name: _title(source, t.name) for t in texts}, k=k)
     several, ranked, has_misses = len(runs) > 1, len(runs) >= FEW, bool(script.queries.gold)
     funnels, judged = funnels_of(runs), describe_judged(result, source.by_judge)
     heights = {
@@ -99,7 +101,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
     ]
     facts, run_facts = facts_of(source), facts_by_run(runs)
     return Page(
-        title=_title(source, texts[0].headline),
+        title=_title(source, texts[0].name),
         verdict=source.verdict,
         icon=mark_of(source.verdict),
         why=_sentence(source) if source.why else "",
@@ -148,16 +150,10 @@ def _in_order(source: Source) -> Source:
     candidates = [n for n in source.candidates if n in names and n != base]
     candidates = candidates or [n for n in names if n != base] or names
     if not source.verdict:
-        candidates = _best_first(candidates, source, primary_of(source))
+        candidates = [name for name in best_first(source) if name in candidates]
     order = {n: i for i, n in enumerate([*([base] if base is not None else []), *candidates])}
     runs = tuple(sorted(runs, key=lambda r: order.get(r.name, len(order))))
     return replace(source, result=replace(source.result, runs=runs), candidates=tuple(candidates))
-
-
-def _best_first(names: Sequence[str], source: Source, metric: str) -> list[str]:
-    sign = 1 if parse(metric).metric.higher_is_better is False else -1
-    values = {n: sign * source.result[n].mean[metric] for n in names}
-    return sorted(names, key=lambda n: (values[n] != values[n], values[n]))
 
 
 def _stacks(heights: Mapping[str, int]) -> list[list[str]]:
@@ -180,16 +176,24 @@ def _forest_rows(source: Source) -> int:
 # The first screen.
 
 
-def _title(source: Source, headline: str) -> str:
+def _title(source: Source, run: str) -> str:
+    """The title of the browser's window: the verdict, the run, the data."""
     about = cut(plain(source.dataset), WORD)
+    headline = _pair(source, run) if source.base is not None else cut(plain(run), WORD)
     parts = (f"{source.verdict}: {headline}" if source.verdict else headline, about, "Karat")
     return " · ".join(filter(None, parts))
 
 
+def _pair(source: Source, run: str) -> str:
+    """The run and what it is shown against; without a baseline nothing was compared."""
+    other = opponent_of(source, run) if source.base in (None, run) else source.base
+    name, other = (cut(plain(text), WORD) for text in (run, other or ""))
+    against = "against" if source.base is not None else "shown against"
+    return f"{name} {against} {other}" if other else name
+
+
 def _run_text(source: Source, run: RunResult, overall: Mapping[tuple[str, str], Change]) -> RunText:
-    base, name = source.base, cut(plain(run.name), WORD)
-    headline = f"{name} against {cut(plain(base), WORD)}" if base is not None and base != run.name else name
-    return RunText(run.name, headline, _run_sentence(source, run), _tiles(source, run, overall))
+    return RunText(run.name, _pair(source, run.name), _run_sentence(source, run), _tiles(source, run, overall))
 
 
 def _run_sentence(source: Source, run: RunResult) -> str:

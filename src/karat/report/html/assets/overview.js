@@ -43,7 +43,7 @@ function showRanking() {
     return cell;
   };
   const row = (run, place) => {
-    const e = estimates[run], c = overallChange(run, metric), fixed = run === reference && hasPair;
+    const e = estimates[run], c = overallChange(run, metric), fixed = run === data.base && hasPair;
     const label = fixed || others.length < 2 ? own(run) : el("button", { type: "button", class: "pick", "aria-pressed": run === choice.run ? "true" : "false",
       title: "Show this run", onclick: () => choose({ run }) }, own(run));
     const tags = [sortable && known(run) !== null && known(run) === best ? el("span", { class: "tag best-tag" }, "best") : null];
@@ -68,7 +68,7 @@ function showForestNote() {
     some.length > 3 ? "; and " + count(some.length - 3, "more segment", "more segments") : ""];
   const worse = segments.filter((r) => r.tone === "down"), lower = segments.filter((r) => r.tone !== "down" && better(metric, r.delta - r.neutral) < 0);
   const parts = !rows.length ? ["No comparison of ", own(choice.run), "."]
-    : !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? reference), "."]
+    : !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? ""), "."]
     : worse.length ? [el("b", { class: "down" }, "Significantly worse: "), named(worse), "."]
     : lower.length ? ["No segment is significantly worse. Lower, possibly by chance: ", named(lower), "."]
     : ["No segment is worse."];
@@ -120,12 +120,12 @@ function showMoved() {
     if (d !== null && Math.abs(d) > SAME) rows.push([i, d, better(metric, d)]);
   }
   const worse = rows.filter((r) => r[2] < 0).sort((a, b) => a[2] - b[2]), best = rows.filter((r) => r[2] > 0).sort((a, b) => b[2] - a[2]);
-  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference), ` in ${metric}: ${thousands(worse.length)} worse, ${thousands(best.length)} better, ${thousands(both - rows.length)} equal`);
+  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference()), ` in ${metric}: ${thousands(worse.length)} worse, ${thousands(best.length)} better, ${thousands(both - rows.length)} equal`);
   // A loss may be one of judgments only: what the run returned instead may never have been looked at.
   const unjudged = (i) => (hasGold && listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
   const doubt = (n) => (n ? el("small", { title: `Unjudged docs in its top ${data.k}; they count as not relevant.` }, n + " unjudged") : null);
   const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(excerptOf(i)), kind === "down" ? doubt(unjudged(i)) : null,
-    el("span", { class: "from" }, figure(metric, valueOf(reference, metric, i)) + " → " + figure(metric, valueOf(choice.run, metric, i))), el("b", { class: kind }, figure(metric, d, true))));
+    el("span", { class: "from" }, figure(metric, valueOf(reference(), metric, i)) + " → " + figure(metric, valueOf(choice.run, metric, i))), el("b", { class: kind }, figure(metric, d, true))));
   const all = (kind, n) => (n > 5 ? el("a", { href: "#queries", onclick: () => showOnly(kind) }, `all ${thousands(n)}`) : null);
   const list = (title, some, kind, outcome) => el("div", {}, el("h3", {}, title, " ", all(outcome, some.length)),
     some.length ? el("ol", {}, some.slice(0, 5).map((r) => row(r, kind))) : el("p", { class: "dim" }, "None."));
@@ -213,7 +213,7 @@ function showNever() {
   // The best grades first, and of each grade the first doc of every query before any second one.
   rows.sort((a, b) => b[1][1] - a[1][1] || a[2] - b[2] || a[0] - b[0]);
   $("never-of").options[0].textContent = run;
-  const by = paneRuns().filter((r) => listRuns.has(r));
+  const by = mainRuns().filter((r) => listRuns.has(r));
   $("never-count").textContent = count(rows.length, "relevant doc", "relevant docs") + (rows.length > SOME ? `; the first ${SOME} are below, by grade` : "");
   $("never-table").replaceChildren(table({ class: "few" }, [th("Doc"), th("Grade", "num"), th("Query"), by.map((r) => th(own(r), "num"))],
     rows.slice(0, SOME).map(([i, g]) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0], wordsOf(i))), td("num", null, gradeMark(g[1])),

@@ -27,13 +27,13 @@ function showQuery(i) {
   // Quantiles of one value, such as latency.p50 and latency.p90, are the same number for one query.
   const names = [...new Map(data.metrics.map((m) => [m.value_name, m.name])).entries()];
   const values = table({ class: "few" }, [th("Run"), names.map(([label]) => th(label, "num"))], [
-    ...paneRuns().map((r) => el("tr", {}, el("th", { scope: "row" }, own(r)), names.map(([, m]) => td("num", null, figure(m, valueOf(r, m, i)))))),
+    ...mainRuns().map((r) => el("tr", {}, el("th", { scope: "row" }, own(r)), names.map(([, m]) => td("num", null, figure(m, valueOf(r, m, i)))))),
     hasPair ? el("tr", {}, el("th", { scope: "row" }, "Δ"), names.map(([, m]) => { const d = changeOf(m, i); return td("num " + direction(m, d), null, figure(m, d, true)); })) : null]);
   $("query").replaceChildren(head, el("p", { class: "about" }, own(Q.ids[i]), tags), region("Values of this query", values), ...(Q.lists.length ? listsOf(i, DEPTH) : []));
   requestAnimationFrame(drawLinks);
 }
 function listsOf(i, depth) {
-  const pair = paneRuns().filter((r) => listRuns.has(r)), words = wordsOf(i);
+  const pair = mainRuns().filter((r) => listRuns.has(r)), words = wordsOf(i);
   const places = pair.map((r) => new Map(listOf(r, i)[0].map((doc, n) => [doc, n + 1])));
   // Without gold nothing is judged, so nothing is called unjudged.
   const grade = (mark) => (hasGold ? gradeMark(mark) : null);
@@ -63,7 +63,7 @@ function listsOf(i, depth) {
   const doubts = !hasGold ? [] : pair.map((r) => [r, listOf(r, i)[1].slice(0, data.k).filter((g) => g === null).length]).filter(([, n]) => n);
   const notes = [
     doubts.length ? el("p", { class: "dim" }, `Unjudged in the top ${data.k} (counted as not relevant): `, doubts.map(([r, n], j) => [j ? "; " : "", own(r), " " + n])) : null,
-    paneRuns().length > pair.length ? el("p", { class: "dim" }, own(reference), " holds values, not lists.") : null,
+    mainRuns().length > pair.length ? el("p", { class: "dim" }, own(reference()), " holds values, not lists.") : null,
     hasDocTexts ? null : el("p", { class: "dim" }, "Pass --docs to show the texts of docs.")];
   return [el("div", { id: "ranked" }, legend, notes, el("div", { class: "lists" }, pair.map(list)), more), ...(hasGold ? missingOf(i, pair, words) : [])];
 }

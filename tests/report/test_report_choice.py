@@ -1,0 +1,60 @@
+"""The report of several runs: which can be chosen, what they are shown against, and where the choice is kept."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import karat
+from report_pages import drawn, opened
+
+SKILLS = {"weak": 0.2, "fair": 0.5, "good": 0.8}
+
+
+def made_result(names: tuple[str, ...] = tuple(SKILLS), queries: int = 40) -> karat.Result:
+    """Runs of known order: each returns a relevant doc as often as it is good."""
+    rng = random.Random(4)
+    gold = {f"q{i}": {f"d{i}-{j}": 1 + j % 2 for j in range(3)} for i in range(queries)}
+    runs = {
+        name: {
+            q: {d: 40.0 - n for n, d in enumerate([*(d for d in docs if rng.random() < SKILLS[name]), f"x{q}", "y"])}
+            for q, docs in gold.items()
+        }
+        for name in names
+    }
+    table = {q: {"text": f"question {q}", "topic": f"t{i % 4}"} for i, q in enumerate(gold)}
+    return karat.evaluate(gold, runs, "ndcg@10,recall@5,mrr", queries=table, by="topic", details=True)
+
+
+def test_without_a_baseline_every_run_can_be_chosen(browser: Any, tmp_path: Path) -> None:
+    karat.write_report(made_result(), str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        drawn(page)
+        assert page.inner_text("h1") == "good shown against fair"
+        for run, other in (("fair", "good"), ("weak", "good"), ("good", "fair")):
+            page.click(f"#ranking button >> text={run}")
+            drawn(page)
+            assert page.inner_text("h1") == f"{run} shown against {other}"
+            assert page.input_value("#run") == run
+            assert f"{run} against {other} in ndcg@10" in page.inner_text("#moved-count")
+            assert page.inner_text("#diagnosis > div:visible").startswith(f"{run}: ")
+            assert page.locator("#query .lists h4").all_text_contents() == [other, run]
+        assert page.logged == []
+
+
+@pytest.mark.parametrize("names", [("weak", "good"), ("weak", "fair", "good")])
+def test_the_choice_of_a_run_offers_all_of_them_or_is_not_there(
+    browser: Any, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    result = made_result(names)
+    karat.write_report(result, str(tmp_path / "alone.html"))
+    karat.write_report(karat.check(result, ["mrr >= 0.1"], baseline="weak"), str(tmp_path / "check.html"))
+    options = "nodes => nodes.map(n => n.value)"
+    with opened(browser, tmp_path / "alone.html") as page:
+        assert page.eval_on_selector_all("#run option", options) == sorted(names, key=SKILLS.__getitem__, reverse=True)
+    with opened(browser, tmp_path / "check.html") as page:
+        offered = page.eval_on_selector_all("#run option", options)
+        assert offered == ([n for n in names if n != "weak"] if len(names) > 2 else [])
