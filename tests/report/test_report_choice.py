@@ -58,3 +58,17 @@ def test_the_choice_of_a_run_offers_all_of_them_or_is_not_there(
     with opened(browser, tmp_path / "check.html") as page:
         offered = page.eval_on_selector_all("#run option", options)
         assert offered == ([n for n in names if n != "weak"] if len(names) > 2 else [])
+
+
+def test_the_verdict_is_that_of_the_run_that_was_judged(browser: Any, tmp_path: Path) -> None:
+    check = karat.check(made_result(), ["mrr >= 0.99"], baseline="weak", candidate="fair")
+    assert check.verdict == "BLOCK"
+    karat.write_report(check, str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        assert page.title() == "BLOCK: fair against weak · Karat"
+        assert page.inner_text("h1").endswith("BLOCK: fair") and page.inner_text("#gates-title") == "Gates of fair"
+        assert "not judged" not in page.inner_text("#verdict")
+        page.select_option("#run", "good")
+        assert page.title() == "good against weak (not judged; fair: BLOCK) · Karat"
+        assert page.inner_text("h1").endswith("BLOCK: fair")
+        assert "good was not judged: gates and verdict are of fair." in page.inner_text("#verdict .of-run:visible")

@@ -317,6 +317,8 @@ class Page(Struct, frozen=True, kw_only=True):
 
     title: str
     verdict: str
+    verdict_of: str
+    """What the verdict is of, where the page shows several runs."""
     icon: str
     why: str
     scope: str

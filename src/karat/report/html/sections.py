@@ -103,6 +103,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
     return Page(
         title=_title(source, texts[0].name),
         verdict=source.verdict,
+        verdict_of=_verdict_of(source) if source.verdict and several else "",
         icon=mark_of(source.verdict),
         why=_sentence(source) if source.why else "",
         scope=_scope(source),
@@ -180,8 +181,18 @@ def _title(source: Source, run: str) -> str:
     """The title of the browser's window: the verdict, the run, the data."""
     about = cut(plain(source.dataset), WORD)
     headline = _pair(source, run) if source.base is not None else cut(plain(run), WORD)
-    parts = (f"{source.verdict}: {headline}" if source.verdict else headline, about, "Karat")
+    if source.verdict and run in source.candidates:
+        headline = f"{source.verdict}: {headline}"
+    elif source.verdict:
+        headline = f"{headline} (not judged; {_verdict_of(source)}: {source.verdict})"
+    parts = (headline, about, "Karat")
     return " · ".join(filter(None, parts))
+
+
+def _verdict_of(source: Source) -> str:
+    """What the verdict is of: one run by its name, several by their number."""
+    names = source.candidates
+    return cut(plain(names[0]), WORD) if len(names) == 1 else f"{len(names)} runs"
 
 
 def _pair(source: Source, run: str) -> str:
@@ -202,9 +213,13 @@ def _run_sentence(source: Source, run: RunResult) -> str:
     rows = (d for d in source.comparisons if d.candidate == run.name and d.metric == metric and d.segment is None)
     row = next(rows, None)
     name = cut(plain(run.name), WORD)
+    judged = not source.verdict or run.name in source.candidates
+    note = "" if judged else f" {name} was not judged: gates and verdict are of {_verdict_of(source)}."
     if row is None or row.delta != row.delta:
-        return f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}.{_place(source, run)}"
-    return typeset(cut(plain(row.full_statement), SENTENCE)) + "." + _place(source, run)
+        text = f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}"
+    else:
+        text = typeset(cut(plain(row.full_statement), SENTENCE))
+    return f"{text}.{_place(source, run)}{note}"
 
 
 def _place(source: Source, run: RunResult) -> str:
