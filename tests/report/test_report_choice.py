@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import karat
+from karat.report.html.page import rendered
+from karat.report.html.sections import page_of
+from karat.report.html.source import source_of
 from report_pages import drawn, opened
 
 SKILLS = {"weak": 0.2, "fair": 0.5, "good": 0.8}
@@ -72,3 +76,39 @@ def test_the_verdict_is_that_of_the_run_that_was_judged(browser: Any, tmp_path: 
         assert page.title() == "good against weak (not judged; fair: BLOCK) · Karat"
         assert page.inner_text("h1").endswith("BLOCK: fair")
         assert "good was not judged: gates and verdict are of fair." in page.inner_text("#verdict .of-run:visible")
+
+
+def test_runs_that_no_gate_judges_are_compared_apart_from_the_candidate(browser: Any, tmp_path: Path) -> None:
+    result = made_result()
+    alone = karat.check(made_result(("weak", "fair")), ["mrr >= 0.1"], baseline="weak")
+    check = karat.check(result, ["mrr >= 0.1"], baseline="weak", candidate="fair")
+    assert [(d.statement, d.family) for d in check.comparisons] == [(d.statement, d.family) for d in alone.comparisons]
+    (whole,) = (d for d in check.others if d.metric == "ndcg@10" and d.segment is None)
+    assert (whole.candidate, str(whole.family), whole.outcome) == ("good", "Holm over 1 candidate", "better")
+    check.save(str(tmp_path / "check.json"))
+    for outcome in (check, str(tmp_path / "check.json")):
+        karat.write_report(outcome, str(tmp_path / "r.html"))
+        with opened(browser, tmp_path / "r.html") as page:
+            drawn(page)
+            board = page.inner_text("#ranking")
+            assert "not compared" not in board and whole.figure.text in board
+            assert "good, which no gate judges, apart from these" in board
+            assert page.locator("#ranking tr", has_text="not gated").get_attribute("data-system") == "good"
+            page.select_option("#run", "good")
+            drawn(page)
+            assert "good is better than weak, Δ +0" in page.inner_text("#verdict .of-run:visible")
+            assert page.is_visible("#forest svg") and page.locator("#segments td.up").count() > 0
+            assert page.logged == []
+
+
+def test_a_run_without_comparisons_has_no_card_of_changes(browser: Any, tmp_path: Path) -> None:
+    check = karat.check(made_result(), ["mrr >= 0.1"], baseline="weak", candidate="fair")
+    found = page_of(replace(source_of(check), comparisons=check.comparisons))
+    (tmp_path / "r.html").write_text(rendered(found), "utf-8")
+    with opened(browser, tmp_path / "r.html") as page:
+        assert page.is_visible("#change")
+        page.select_option("#run", "good")
+        assert not page.is_visible("#change")
+        page.select_option("#run", "fair")
+        drawn(page)
+        assert page.is_visible("#forest svg")

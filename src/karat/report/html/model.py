@@ -132,6 +132,8 @@ class ScriptData(Struct, frozen=True):
     runs: list[str]
     base: str | None
     candidates: list[str]
+    gated: bool
+    """Whether gates judge the candidates."""
     opponents: dict[str, str]
     """By run: the run that it is shown against."""
     titles: dict[str, str]

@@ -121,7 +121,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         runs=texts,
         metrics=[_metric_row(m, runs, overall, change_runs) for m in result.metrics],
         change_runs=change_runs,
-        family=_family(source.comparisons),
+        family=_family(source),
         facts=facts + [(label, values[0]) for label, values in run_facts.items() if len(set(values)) == 1],
         run_names=[r.name for r in runs],
         run_facts=[(label, values) for label, values in run_facts.items() if len(set(values)) > 1],
@@ -421,9 +421,14 @@ def _params(metric: str) -> str:
     )
 
 
-def _family(rows: Sequence[Decision]) -> str:
+def _family(source: Source) -> str:
     """What p was adjusted over."""
-    return describe_families(rows)
+    others = dict.fromkeys(
+        d.candidate for d in source.comparisons if source.verdict and d.candidate not in source.candidates
+    )
+    family = describe_families([d for d in source.comparisons if d.candidate not in others])
+    names = " and ".join(cut(plain(name), WORD) for name in others)
+    return f"{family}; {names}, which no gate judges, apart from these" if family and others else family
 
 
 # Provenance.

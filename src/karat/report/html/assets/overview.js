@@ -46,7 +46,8 @@ function showRanking() {
     const e = estimates[run], c = overallChange(run, metric), fixed = run === data.base && hasPair;
     const label = fixed || others.length < 2 ? own(run) : el("button", { type: "button", class: "pick", "aria-pressed": run === choice.run ? "true" : "false",
       title: "Show this run", onclick: () => choose({ run }) }, own(run));
-    const tags = [sortable && known(run) !== null && known(run) === best ? el("span", { class: "tag best-tag" }, "best") : null];
+    const tags = [data.gated && run !== data.base && !data.candidates.includes(run) ? el("span", { class: "tag", title: "No gate judges this run" }, "not gated") : null,
+      sortable && known(run) !== null && known(run) === best ? el("span", { class: "tag best-tag" }, "best") : null];
     return el("tr", { "data-system": run, "aria-current": run === choice.run ? "true" : null, onclick: fixed ? null : () => choose({ run }) },
       td("place", null, sortable && known(run) !== null ? String(place + 1) : ""), el("th", { scope: "row" }, label, " ", tags),
       td("num" + (known(run) === best && sortable ? " best" : ""), known(run), e ? e[3] : "–", e?.[4] ? el("small", {}, e[4]) : null), td("bar-cell", null, strip(e, run)),
@@ -67,8 +68,9 @@ function showForestNote() {
   const named = (some) => [some.slice(0, 3).flatMap((r, i) => [i ? "; " : "", own(r.name), " (" + r.text + ", " + count(r.n, "query", "queries") + ")"]),
     some.length > 3 ? "; and " + count(some.length - 3, "more segment", "more segments") : ""];
   const worse = segments.filter((r) => r.tone === "down"), lower = segments.filter((r) => r.tone !== "down" && better(metric, r.delta - r.neutral) < 0);
-  const parts = !rows.length ? ["No comparison of ", own(choice.run), "."]
-    : !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? ""), "."]
+  $("change").hidden = !rows.length; // a run that was not compared has no changes
+  if (!rows.length) return;
+  const parts = !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? ""), "."]
     : worse.length ? [el("b", { class: "down" }, "Significantly worse: "), named(worse), "."]
     : lower.length ? ["No segment is significantly worse. Lower, possibly by chance: ", named(lower), "."]
     : ["No segment is worse."];
