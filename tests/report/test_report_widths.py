@@ -62,3 +62,38 @@ def test_gates_of_several_runs_are_not_printed_over_each_other_on_a_phone(browse
         assert page.locator(rows, has_text=LONG).count() > 3
         assert page.eval_on_selector_all(rows, OVERPRINTED) == []
         assert page.eval_on_selector_all(f"{rows} > :is(th, td)", SPILT) == []
+
+
+IN_SIGHT = """nodes => nodes.map(n => {
+  const box = n.getBoundingClientRect(), view = n.closest('.scroll').getBoundingClientRect();
+  return box.width > 0 && box.left >= view.left - 1 && box.right <= view.right + 1;
+})"""
+
+
+@pytest.mark.parametrize("width", [768, 1280, 1400])
+@pytest.mark.parametrize("run", ["first", LONG])
+def test_tables_of_many_runs_begin_with_what_is_compared(browser: Any, many: Path, width: int, run: str) -> None:
+    with opened(browser, many, f"#run={run}", width=width) as page:
+        drawn(page)
+        heads = page.locator("#metrics .levels thead th:visible").all_inner_texts()
+        others = [name for name in RUNS if name not in ("base", run)]
+        assert heads[:5] == ["Metric", "base", run, f"Δ {run}", "n"] and sorted(heads[5:]) == sorted(others)
+        heads = page.locator("#segments .levels thead th").all_inner_texts()
+        assert heads[:5] == ["Segment", "n", "base", run, f"Δ {run}"] and sorted(heads[5:]) == sorted(others)
+        for table in ("#metrics", "#segments"):
+            cells = f"{table} tbody tr > :is(th, .delta, [data-run]:not(.other, .delta)):visible"
+            assert page.locator(cells).count() > 12
+            assert all(page.eval_on_selector_all(cells, IN_SIGHT))
+            page.eval_on_selector(f"{table} .scroll", "n => { n.scrollLeft = n.scrollWidth }")
+            assert all(page.eval_on_selector_all(f"{table} tbody tr > th", IN_SIGHT))
+
+
+def test_tables_on_a_phone_are_whole(browser: Any, many: Path) -> None:
+    with opened(browser, many, width=390) as page:
+        drawn(page)
+        for table in ("#metrics", "#segments", "#gates"):
+            assert page.eval_on_selector(f"{table} .scroll", "n => n.scrollWidth - n.clientWidth") == 0
+        assert page.eval_on_selector_all(".levels > tbody > tr > *", SPILT) == []
+        assert page.eval_on_selector_all(".levels > tbody > tr", OVERPRINTED) == []
+        cell = page.locator("#metrics td[data-metric='mrr'][data-run=base]")
+        assert page.evaluate("n => getComputedStyle(n, '::before').content", cell.element_handle()) == '"base"'

@@ -5,7 +5,17 @@
 function showRun() {
   for (const node of document.querySelectorAll("[data-of-run]")) node.hidden = node.dataset.ofRun !== choice.run;
   for (const cell of document.querySelectorAll("#metrics [data-delta], #metrics [data-delta-run]")) cell.hidden = (cell.dataset.deltaRun ?? cell.dataset.run) !== choice.run;
-  if (runs.length > 3) for (const cell of document.querySelectorAll("#metrics [data-run]:not([data-delta])")) cell.classList.toggle("other", !mainRuns().includes(cell.dataset.run));
+  // What is compared stands first: the reader should not have to scroll for it.
+  for (const row of document.querySelectorAll("#metrics .levels tr")) {
+    const [label, ...cells] = row.children, isDelta = (cell) => (cell.dataset.delta ?? cell.dataset.deltaRun) !== undefined;
+    const place = (cell) => (isDelta(cell) ? 1 : cell.dataset.run === undefined ? 2 : mainRuns().includes(cell.dataset.run) ? 0 : 3);
+    const rank = (cell) => (place(cell) ? runIndex.get(cell.dataset.run) ?? 0 : mainRuns().indexOf(cell.dataset.run));
+    row.replaceChildren(label, ...cells.sort((a, b) => place(a) - place(b) || rank(a) - rank(b)));
+    for (const cell of cells) {
+      cell.classList.toggle("other", place(cell) === 3);
+      for (const reading of cell.querySelectorAll(".reading")) reading.hidden = cell.dataset.run !== choice.run;
+    }
+  }
   document.title = data.titles[choice.run] ?? document.title;
 }
 
@@ -151,16 +161,21 @@ function showSegments() {
   const changes = new Map(data.changes.filter((c) => c.metric === metric && c.candidate === choice.run).map((c) => [c.segment, c]));
   const small = (text, title) => (text ? el("small", title ? { title } : {}, text) : null);
   const drawn = (text) => small(text && "pooled " + text, "Drawn towards the other segments as far as they look alike.");
-  const value = (e, pooled, run) => { const cell = td("num" + (faint(run) ? " other" : ""), e ? e[0] : null, e ? e[3] : "–", small(e?.[4]), drawn(pooled)); cell.dataset.run = run; return cell; };
-  const delta = (c) => td("num " + (c?.tone ?? ""), c ? c.delta : null, c ? c.text : "–", small(c?.ends), drawn(c?.pooled), small(c?.p));
+  const labelled = (label, cell) => { cell.dataset.label = label; return cell; };
+  const other = (run) => (mainRuns().includes(run) ? "" : " other");
+  const value = (e, pooled, run) => { const cell = td("num" + other(run), e ? e[0] : null, e ? e[3] : "–", small(e?.[4]), drawn(pooled)); cell.dataset.run = run; return labelled(run, cell); };
+  const delta = (c) => labelled("Δ", td("num delta " + (c?.tone ?? ""), c ? c.delta : null, c ? c.text : "–", small(c?.ends), drawn(c?.pooled), small(c?.p)));
   const size = (s) => Math.max(0, ...Object.values(s.values).map((e) => e[metric]?.[5] ?? 0));
-  const bySegment = runs.filter((r) => data.segments.some((s) => s.values[r]));
-  const head = [th("Segment"), th("n", "num"), bySegment.map((r) => th(own(r), "num" + (faint(r) ? " other" : ""), { "data-run": r })),
-    changes.size ? th(["Δ ", own(choice.run)], "num") : null];
+  const bySegment = (names) => names.filter((r) => data.segments.some((s) => s.values[r]));
+  const main = bySegment(mainRuns()), beside = bySegment(runs).filter((r) => !main.includes(r));
+  const heads = (names) => names.map((r) => th(own(r), "num" + other(r), { "data-run": r, title: r }));
+  const head = [th("Segment"), th("n", "num"), heads(main), changes.size ? th(["Δ ", own(choice.run)], "num", { title: "Δ " + choice.run }) : null, heads(beside)];
   $("segments-title").textContent = "Segments, " + metric;
-  $("segments-table").replaceChildren(table({}, head, data.segments.map((s) => el("tr", { "data-segment": s.name, class: s.too_few.includes(metric) ? "small" : "" },
-    el("th", { scope: "row" }, linkToSegment(s), s.too_few.includes(metric) ? el("span", { class: "tag" }, "too few") : null), td("num", size(s), String(size(s))),
-    bySegment.map((r) => value((s.values[r] || {})[metric], (s.pooled[r] || {})[metric], r)), changes.size ? delta(changes.get(s.name)) : null))));
+  const cells = (s, names) => names.map((r) => value((s.values[r] || {})[metric], (s.pooled[r] || {})[metric], r));
+  const row = (s) => el("tr", { "data-segment": s.name, class: s.too_few.includes(metric) ? "small" : "" },
+    el("th", { scope: "row" }, linkToSegment(s), s.too_few.includes(metric) ? el("span", { class: "tag" }, "too few") : null), td("num size", size(s), String(size(s))),
+    cells(s, main), changes.size ? delta(changes.get(s.name)) : null, cells(s, beside));
+  $("segments-table").replaceChildren(table({ class: "levels" }, head, data.segments.map(row)));
 }
 
 /* ---- misses ---- */
