@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import karat
 from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_of
-from report_pages import drawn, opened
+from report_pages import drawn, opened, until
 
 SKILLS = {"weak": 0.2, "fair": 0.5, "good": 0.8}
 
@@ -112,3 +113,73 @@ def test_a_run_without_comparisons_has_no_card_of_changes(browser: Any, tmp_path
         page.select_option("#run", "fair")
         drawn(page)
         assert page.is_visible("#forest svg")
+
+
+@pytest.fixture(scope="module")
+def page_of_check(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A check of two candidates, with gates and texts of queries."""
+    path = tmp_path_factory.mktemp("steps") / "r.html"
+    karat.write_report(karat.check(made_result(), ["mrr >= 0.1"], baseline="weak"), str(path))
+    return path
+
+
+def test_the_way_back_undoes_one_choice_after_the_other(browser: Any, page_of_check: Path) -> None:
+    with opened(browser, page_of_check) as page:
+        first, links = page.input_value("#run"), []
+        other = "good" if first == "fair" else "fair"
+        for act in (
+            lambda: page.select_option("#run", other),
+            lambda: page.select_option("#metric", "mrr"),
+            lambda: page.locator("#rows tbody tr[data-query]").nth(3).click(),
+            lambda: page.click("nav a >> text=Segments"),
+            lambda: page.click("#moved-lists a >> text=all"),
+        ):
+            links.append(page.evaluate("location.hash"))
+            act()
+            assert page.evaluate("location.hash") != links[-1]
+        for link in reversed(links):
+            page.evaluate("history.back()")
+            until(page, f"location.hash === {json.dumps(link)}")
+        until(page, f"choice.run === {json.dumps(first)}")
+        assert page.input_value("#run") == first and page.input_value("#metric") == "ndcg@10"
+        drawn(page)
+        assert page.logged == []
+
+
+def test_typing_and_walking_through_queries_are_no_steps(browser: Any, page_of_check: Path) -> None:
+    with opened(browser, page_of_check) as page:
+        before = page.evaluate("history.length")
+        page.fill("#search", "question")
+        page.keyboard.press("Escape")
+        for _ in range(3):
+            page.keyboard.press("j")
+        assert page.evaluate("location.hash").startswith("#query=")
+        assert page.evaluate("history.length") == before
+
+
+@pytest.mark.parametrize("address", [False, True])
+def test_a_link_to_a_section_keeps_run_and_search_and_moves_the_focus(
+    browser: Any, page_of_check: Path, address: bool
+) -> None:
+    with opened(browser, page_of_check) as page:
+        run = "good" if page.input_value("#run") == "fair" else "fair"
+        page.select_option("#run", run)
+        page.fill("#search", "q1")
+        if address:
+            page.evaluate("location.hash = '#queries'")
+        else:
+            page.evaluate("document.querySelector('.skip').click()")
+        until(page, "document.activeElement.id === 'queries'")
+        assert page.input_value("#run") == run and page.input_value("#search") == "q1"
+        link = page.evaluate("location.hash")
+        assert f"run={run}" in link and "search=q1" in link and "section=queries" in link
+
+
+@pytest.mark.parametrize("link", ["#query=q7", "#section=segments", "#segments"])
+def test_a_link_lands_where_it_leads_once_all_charts_are_drawn(browser: Any, page_of_check: Path, link: str) -> None:
+    target = "queries" if "query" in link else "segments"
+    with opened(browser, page_of_check, link) as page:
+        drawn(page)
+        place = f"document.getElementById('{target}').getBoundingClientRect().top"
+        foot = "document.documentElement.scrollHeight - innerHeight - scrollY"
+        until(page, f"Math.abs({place} - 100) < 60 || {foot} < 2")

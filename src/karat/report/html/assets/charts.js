@@ -61,6 +61,7 @@ function draw(id) {
     for (const node of $(id).children) node.setAttribute("aria-hidden", "true");
     $(id).dataset.ready = "yes";
     charts.get(id).after?.(result.view);
+    landing?.scrollIntoView({ behavior: "instant" });
   });
 }
 function style() {

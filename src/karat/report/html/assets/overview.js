@@ -152,7 +152,8 @@ function linkToSegment(segment) {
   return el("a", { href: "#queries", title: "Show its queries", onclick: () => {
     $("filters").reset();
     for (const [select, value] of filters) select.value = value;
-    filter();
+    choice.section = "queries";
+    asStep(filter);
   } }, own(segment.name));
 }
 function showSegments() {

@@ -23,7 +23,7 @@ function choose({ run = choice.run, metric = choice.metric }) {
   show();
   showOutcomes();
   buildTable();
-  filter();
+  asStep(filter);
   if (choice.query >= 0) showQuery(choice.query);
   // Tables first, then the charts that say something else now.
   requestAnimationFrame(() => setTimeout(() => redraw(...(other ? [] : ["forest", "curves", "histogram", "points"]))));
@@ -40,7 +40,9 @@ function showOutcomes() {
 const FIELD = "field.";
 function entriesOf(hash) {
   const plain = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
-  return new Map(hash.replace(/^#/, "").split("&").filter((part) => part.includes("=")).map((part) => {
+  const text = hash.replace(/^#/, "");
+  if (text && !text.includes("=")) return new Map([["section", plain(text)]]); // a link to a section, such as the browser makes
+  return new Map(text.split("&").filter((part) => part.includes("=")).map((part) => {
     const at = part.indexOf("=");
     return [plain(part.slice(0, at)), plain(part.slice(at + 1))];
   }));
@@ -48,6 +50,13 @@ function entriesOf(hash) {
 const hashOf = (entries) => (entries.length ? "#" + entries.map(([key, value]) => encodeURIComponent(key) + "=" + encodeURIComponent(value)).join("&") : "");
 const chosenEntries = () => [["run", choice.run], ["metric", choice.metric]].filter(([key, value]) => value !== start[key]);
 const linkTo = (i) => hashOf([["query", Q.ids[i]], ...chosenEntries()]);
+// What the reader chooses is a step back and forth; what one types or walks past is not.
+let isStep = false;
+function asStep(act) {
+  isStep = true;
+  act();
+  isStep = false;
+}
 function writeLink() {
   const begin = startSort(), { sort } = state;
   const entries = [...(choice.pin && choice.query >= 0 ? [["query", Q.ids[choice.query]]] : []), ...chosenEntries(),
@@ -56,7 +65,9 @@ function writeLink() {
     ...(sort.key === begin.key && sort.up === begin.up ? [] : [["sort", (sort.up ? "" : "-") + sort.key]]),
     ...(choice.section ? [["section", choice.section]] : [])];
   const hash = hashOf(entries);
-  if (hash !== location.hash) history.replaceState(null, "", location.href.split("#")[0] + hash);
+  if (hash === location.hash) return;
+  history[isStep ? "pushState" : "replaceState"](null, "", location.href.split("#")[0] + hash);
+  isStep = false;
 }
 // What a link holds, and else what the page starts with.
 function restore(entries) {
@@ -83,11 +94,36 @@ function restore(entries) {
   if (query >= 0) {
     if (!state.order.includes(query)) clearFilters();
     open(query);
-    $("queries").scrollIntoView();
+    land($("queries"));
     reveal();
   }
   if (entries.has("meaning")) showMeaning(entries.get("meaning"));
-  else if (choice.section) $(choice.section)?.scrollIntoView();
+  else if (choice.section) land($(choice.section));
+}
+// Where a link leads, until the reader moves: charts above it grow when they are drawn.
+let landing = null;
+function land(node) {
+  landing = node;
+  node?.scrollIntoView({ behavior: "instant" });
+}
+for (const event of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(event, () => { landing = null; }, { passive: true });
+function goTo(section) {
+  if (!$(section)) return;
+  $(section).tabIndex = -1;
+  $(section).scrollIntoView();
+  $(section).focus({ preventScroll: true });
+}
+// Back and forth, and another address: a section alone leaves run, search and filters as they are.
+function restoreStep() {
+  const entries = entriesOf(location.hash);
+  if (!location.hash.includes("=") && entries.has("section")) {
+    choice.section = entries.get("section");
+    goTo(choice.section);
+    writeLink();
+    return;
+  }
+  restore(entries);
+  redraw();
 }
 function showMeaning(metric) {
   const details = [...document.querySelectorAll("#metrics details")].find((d) => d.dataset.metric === metric);
@@ -96,21 +132,21 @@ function showMeaning(metric) {
 // Links inside the page keep what was chosen.
 function follow(event) {
   const link = event.target.closest?.("a[href^='#']");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.defaultPrevented || link.classList.contains("skip")) return;
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.defaultPrevented) return;
   event.preventDefault();
   const href = link.getAttribute("href"), entries = entriesOf(href);
   if (entries.has("query")) {
     const i = Q.ids.indexOf(entries.get("query"));
     if (i < 0) return;
     if (!state.order.includes(i)) clearFilters();
-    open(i);
+    asStep(() => open(i));
     $("queries").scrollIntoView();
     reveal();
   } else if (entries.has("meaning")) showMeaning(entries.get("meaning"));
   else {
     choice.section = href.slice(1);
-    $(choice.section)?.scrollIntoView();
-    writeLink();
+    goTo(choice.section);
+    asStep(writeLink);
   }
 }
 
@@ -168,7 +204,7 @@ chart("tradeoff", tradeoffSpec);
 chart("histogram", histogramSpec);
 chart("points", scatterSpec, (view) => view.addEventListener("click", (_, item) => {
   if (item?.datum?.i === undefined) return;
-  open(item.datum.i);
+  asStep(() => open(item.datum.i));
   $("queries").scrollIntoView();
   reveal();
 }));
@@ -187,7 +223,7 @@ on("theme", "click", switchTheme);
 on("help", "click", () => $("keys").showModal());
 let scrolling = false;
 on("rows", "scroll", () => { if (!scrolling) { scrolling = true; requestAnimationFrame(() => { scrolling = false; scrollRows(); }); } });
-addEventListener("hashchange", () => restore(entriesOf(location.hash)));
+addEventListener("popstate", restoreStep);
 addEventListener("click", follow);
 addEventListener("resize", () => requestAnimationFrame(drawLinks));
 addEventListener("keydown", keys);

@@ -50,7 +50,8 @@ function clearFilters() {
 function showOnly(outcome) {
   $("filters").reset();
   $("outcome").value = outcome;
-  filter();
+  choice.section = "queries";
+  asStep(filter);
 }
 function keyFor(key) {
   if (key === "id" || key === "text") { const places = placeBy(key); return (i) => places[i]; }
@@ -129,7 +130,7 @@ function showRows() {
     return td("num " + direction(metric, d), null, figure(metric, d, true));
   };
   const rows = state.order.slice(first, last).map((i) => el("tr", { "data-query": i, "aria-current": i === choice.query ? "true" : null,
-    onclick: (e) => { if (e.ctrlKey || e.metaKey) return; e.preventDefault(); open(i); reveal(); } }, state.columns.map(([key]) => cell(key, i))));
+    onclick: (e) => { if (e.ctrlKey || e.metaKey) return; e.preventDefault(); asStep(() => open(i)); reveal(); } }, state.columns.map(([key]) => cell(key, i))));
   state.body.replaceChildren(...space(first), ...rows, ...space(state.order.length - last));
 }
 function toClipboard(lines, button) {
