@@ -183,3 +183,23 @@ def test_a_link_lands_where_it_leads_once_all_charts_are_drawn(browser: Any, pag
         place = f"document.getElementById('{target}').getBoundingClientRect().top"
         foot = "document.documentElement.scrollHeight - innerHeight - scrollY"
         until(page, f"Math.abs({place} - 100) < 60 || {foot} < 2")
+
+
+def test_the_worst_queries_come_first_whichever_way_a_metric_is_better(browser: Any, tmp_path: Path) -> None:
+    gold = {f"q{i}": ["a"] for i in range(8)}
+    for n, name in enumerate(("old", "new")):
+        lines = [
+            {"query_id": q, "topk": [{"doc_id": "a"}], "latency_ms": {"total": 100 + n * (i - 3) * 7}}
+            for i, q in enumerate(gold)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    runs = {name: str(tmp_path / f"{name}.jsonl") for name in ("old", "new")}
+    karat.write_report(karat.compare(gold, runs, "mrr,latency.p50", details=True), str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        page.select_option("#metric", "latency.p50")
+        assert page.column(1) == [f"q{i}" for i in range(7, -1, -1)]
+        assert "sort" not in page.evaluate("location.hash")
+        page.click("#rows thead th:last-child button")
+        assert page.column(1)[0] == "q0" and "sort=delta" in page.evaluate("location.hash")
+        page.select_option("#metric", "mrr")  # the reader's own order stays
+        assert page.get_attribute("#rows thead th:last-child", "aria-sort") == "ascending"

@@ -17,7 +17,9 @@ function show() {
 function choose({ run = choice.run, metric = choice.metric }) {
   const other = run !== choice.run;
   if (!other && metric === choice.metric) return;
+  const unsorted = isStartSort();
   Object.assign(choice, { run, metric });
+  if (unsorted) state.sort = startSort();
   $("metric").value = metric;
   if ($("run")) $("run").value = run;
   show();
@@ -58,11 +60,11 @@ function asStep(act) {
   isStep = false;
 }
 function writeLink() {
-  const begin = startSort(), { sort } = state;
+  const { sort } = state;
   const entries = [...(choice.pin && choice.query >= 0 ? [["query", Q.ids[choice.query]]] : []), ...chosenEntries(),
     ...[["search", $("search").value.trim()], ["show", $("outcome").value === "all" ? "" : $("outcome").value]].filter(([, value]) => value),
     ...fieldFilters().filter((s) => s.value !== "").map((s) => [FIELD + s.dataset.field, JSON.parse(s.value)]),
-    ...(sort.key === begin.key && sort.up === begin.up ? [] : [["sort", (sort.up ? "" : "-") + sort.key]]),
+    ...(isStartSort() ? [] : [["sort", (sort.up ? "" : "-") + sort.key]]),
     ...(choice.section ? [["section", choice.section]] : [])];
   const hash = hashOf(entries);
   if (hash === location.hash) return;

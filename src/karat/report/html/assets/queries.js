@@ -3,7 +3,9 @@
 
 const ROW = 34;
 const state = { hits: [], order: [], sort: null, columns: [], head: new Map(), body: null, first: 0, last: 0 };
-const startSort = () => ({ key: hasPair ? "delta" : choice.run, up: true });
+// The worst first: what fell most, or where less is better what rose most.
+const startSort = () => ({ key: hasPair ? "delta" : choice.run, up: columns.get(choice.metric).higher !== false });
+const isStartSort = () => state.sort.key === startSort().key && state.sort.up === startSort().up;
 state.sort = startSort();
 const haystacks = Q.ids.map((id, i) => (id + "\n" + (Q.texts[i] || "")).toLocaleLowerCase());
 const collations = {};
