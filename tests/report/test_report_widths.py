@@ -97,3 +97,14 @@ def test_tables_on_a_phone_are_whole(browser: Any, many: Path) -> None:
         assert page.eval_on_selector_all(".levels > tbody > tr", OVERPRINTED) == []
         cell = page.locator("#metrics td[data-metric='mrr'][data-run=base]")
         assert page.evaluate("n => getComputedStyle(n, '::before').content", cell.element_handle()) == '"base"'
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("metric", ["ndcg@10", "latency.p90"])
+def test_no_figure_of_the_table_of_queries_is_cut(browser: Any, many: Path, width: int, metric: str) -> None:
+    with opened(browser, many, f"#metric={metric}", width=width) as page:
+        assert page.locator("#rows tbody td.num:visible").count() >= 20
+        if metric == "latency.p90":
+            assert page.column(5)[0].endswith(" ms")
+        assert page.eval_on_selector_all("#rows tbody td.num", SPILT) == []
+        assert page.eval_on_selector("#rows .text button, #rows th.text", "n => n.clientWidth") >= 90

@@ -76,6 +76,22 @@ function showTable() {
   showSort();
   showRows();
 }
+// Characters of the longest figure of a column, by a sample and the largest values: all of them take too long.
+const SAMPLED = 1000;
+function widestFigure(key) {
+  const of = keyFor(key), every = Math.max(1, Math.floor(Q.ids.length / SAMPLED));
+  let widest = 1, low = Infinity, high = -Infinity;
+  const look = (v) => { widest = Math.max(widest, figure(choice.metric, v, key === "delta").length); };
+  for (let i = 0; i < Q.ids.length; i++) {
+    const v = of(i);
+    if (v === null) continue;
+    low = Math.min(low, v);
+    high = Math.max(high, v);
+    if (i % every === 0) look(v);
+  }
+  if (low <= high) [low, high].forEach(look);
+  return widest;
+}
 const widestId = Q.ids.reduce((most, id) => Math.max(most, id.length), 0);
 function buildTable() {
   const columnRuns = runs.length > 3 ? mainRuns() : runs;
@@ -83,16 +99,21 @@ function buildTable() {
     ...(hasPair ? [["delta", "Δ"]] : [])];
   if (!state.columns.some(([key]) => key === state.sort.key)) state.sort = startSort();
   state.head = new Map();
+  let least = 0;
   const head = state.columns.map(([key, label]) => {
     const button = el("button", { type: "button", onclick: () => sortBy(key) }, label, el("span", { class: "arrow", "aria-hidden": "true" }));
-    const width = key === "id" && Q.texts.length ? `width:${Math.max(6, Math.min(14, widestId)) * 9 + 24}px` : null;
-    const cell = el("th", { scope: "col", style: width, class: key === "id" ? "id" : key === "text" ? "text" : "num" }, button);
+    const ids = key === "id" ? Math.max(6, Math.min(14, widestId)) * 9 + 24 : 0, isFigure = key !== "id" && key !== "text";
+    // Room for the longest figure, and for the head with its arrow, of a long name for the beginning.
+    const room = isFigure ? Math.max(widestFigure(key) * 9 + 20, (key === "delta" ? 1 : Math.min(14, key.length)) * 8 + 38) : ids;
+    least += room || 150;
+    const width = isFigure || (key === "id" && Q.texts.length) ? `width:${room}px` : null;
+    const cell = el("th", { scope: "col", style: width, title: isFigure && key !== "delta" ? key : null, class: key === "id" ? "id" : key === "text" ? "text" : "num" }, button);
     state.head.set(key, cell);
     return cell;
   });
   state.body = el("tbody");
   $("rows").classList.toggle("texts", Q.texts.length > 0);
-  $("rows").replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, head)), state.body));
+  $("rows").replaceChildren(el("table", { style: `--least:${least}px` }, el("thead", {}, el("tr", {}, head)), state.body));
 }
 function sortBy(key) {
   const texts = key === "id" || key === "text";
