@@ -108,3 +108,17 @@ def test_no_figure_of_the_table_of_queries_is_cut(browser: Any, many: Path, widt
             assert page.column(5)[0].endswith(" ms")
         assert page.eval_on_selector_all("#rows tbody td.num", SPILT) == []
         assert page.eval_on_selector("#rows .text button, #rows th.text", "n => n.clientWidth") >= 90
+
+
+def test_paper_holds_whole_tables_and_the_colours_of_legends(browser: Any, many: Path) -> None:
+    with opened(browser, many, width=720) as page:
+        drawn(page)
+        page.emulate_media(media="print")
+        too_wide = "nodes => nodes.filter(n => n.offsetParent && n.scrollWidth > n.clientWidth + 1).map(n => n.id)"
+        assert page.eval_on_selector_all("main .scroll", too_wide) == []
+        assert page.locator("#metrics .delta:visible").count() == 6
+        assert page.locator(".levels .other:visible, svg.links:visible").count() == 0
+        kept = page.eval_on_selector_all(
+            ".key i, .legend i, .tag, .mark, .tally a", "nodes => nodes.map(n => getComputedStyle(n).printColorAdjust)"
+        )
+        assert len(kept) > 20 and set(kept) == {"exact"}
