@@ -203,3 +203,15 @@ def test_the_worst_queries_come_first_whichever_way_a_metric_is_better(browser: 
         assert page.column(1)[0] == "q0" and "sort=delta" in page.evaluate("location.hash")
         page.select_option("#metric", "mrr")  # the reader's own order stays
         assert page.get_attribute("#rows thead th:last-child", "aria-sort") == "ascending"
+
+
+def test_a_gate_that_fails_in_a_segment_says_where(browser: Any, tmp_path: Path) -> None:
+    gold = {f"q{i}": ["a"] for i in range(60)}
+    run = {q: ["a"] if i % 3 else ["x"] for i, q in enumerate(gold)}
+    table = {q: {"kind": f"k{i % 3}"} for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, run, "hit@1", queries=table, by="kind", details=True)
+    karat.write_report(karat.check(result, ["hit@1 >= 0.3 for every kind"]), str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        row = page.inner_text("#gates > div > table > tbody > tr >> nth=0")
+        assert "3 segments: 1 fails, 2 pass. Fails where kind = k0: 0.0000 [" in row
+        assert page.locator("#gates details[open] tr.fail").count() == 1

@@ -313,6 +313,7 @@ def _gates(rows: Sequence[JudgedGate]) -> list[GateRow]:
         words = {"fail": ("fails", "fail"), "undecided": ("undecided",) * 2, "pass": ("passes", "pass")}
         note = ", ".join(f"{n} {words[o][n != 1]}" for o, n in counts if n)
         first = members[0]
+        reason = f"fails where {first.where}: {first.text} {first.ends}".rstrip() if first.outcome == "fail" else ""
         out.append(
             GateRow(
                 gate=first.gate,
@@ -322,7 +323,7 @@ def _gates(rows: Sequence[JudgedGate]) -> list[GateRow]:
                 where="",
                 outcome=first.outcome,
                 mark=first.mark,
-                note=_sentences(f"{len(members)} segments: {note}", note_pooling(group)),
+                note=_sentences(f"{len(members)} segments: {note}", reason, note_pooling(group)),
                 value=None,
                 text="",
                 ends="",
