@@ -21,13 +21,14 @@ from karat.results.values import statistic_of
 from karat.stats.aggregates import FigureChange, measure_changes
 from karat.stats.betting import BETTING, CONTRADICTION
 from karat.stats.changes import ONE_MORE
+from karat.stats.defaults import DRAWS
 from karat.stats.intervals import ALL_EQUAL, TOLERANCE, unit_deviation
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import effect_size, p_value
 from karat.stats.quantiles import TEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from karat.results.result import RunResult
     from karat.results.totals import Summed
@@ -249,6 +250,24 @@ def decide(comparison: PairedComparison, runs: Iterable[RunResult], *, segments:
     return (
         with_interactions(adjusted, comparison.base, listed, primary, comparison.alpha) if tested else tuple(adjusted)
     )
+
+
+def decide_others(
+    base: RunResult, runs: Iterable[RunResult], decisions: Sequence[Decision], tests: tuple[str, ...]
+) -> tuple[Decision, ...]:
+    """Further runs against the baseline of these decisions: a family of their own, so that these stay as they are."""
+    if not decisions:
+        return ()
+    first = next((row for row in decisions if row.primary), decisions[0])
+    queries = set(base.query_ids)
+    others = [run for run in runs if first.metric in run.values and not queries.isdisjoint(run.query_ids)]
+    if not others:
+        return ()
+    used = tests if any(row.p for row in decisions) else ()
+    how = PairedComparison(
+        base, used, "holm", 1 - others[0].sampling.confidence, None, DRAWS, {}, others[0].threads, first.metric
+    )
+    return decide(how, others)
 
 
 def adjust(rows: list[Decision], correction: str, alpha: float, primary: str) -> list[Decision]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.config.checks import (
@@ -30,7 +31,7 @@ from karat.metrics.grammar import choose_primary, parse
 from karat.model.engine import Engine
 from karat.model.option import options_of
 from karat.records import dataclass
-from karat.results.differences import PairedComparison, decide
+from karat.results.differences import PairedComparison, decide, decide_others
 from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import check_comparable
 from karat.results.saved import load, load_baseline, save
@@ -106,6 +107,14 @@ class Check(Documented):
         warned = len({r.gate for r in self.rows if r.gate.level == "warn" and r.judged.outcome != "pass"})
         warning = f"; {plural(warned, 'warning')}" if warned else ""
         return (passed if serious else "no gate is at level error") + warning
+
+    @cached_property
+    def others(self) -> tuple[Decision, ...]:
+        """The runs that no gate judges against the baseline, decided apart from the candidates."""
+        if self.baseline is None:
+            return ()
+        runs = [run for run in self.result.runs if run is not self.baseline and run.name not in self.candidates]
+        return decide_others(self.baseline, runs, self.comparisons, DEFAULT_TESTS)
 
     @property
     def baseline_name(self) -> str:

@@ -6,6 +6,7 @@ ranks at which each query's gold was found.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -74,6 +75,8 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
         runs=[r.name for r in result.runs],
         base=source.base,
         candidates=list(source.candidates),
+        gated=bool(source.gates),
+        opponents={r.name: other for r in result.runs if (other := opponent_of(source, r.name))},
         titles=dict(titles),
         primary=primary,
         k=k or _k(primary),
@@ -86,6 +89,7 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
         curves=_curves(result),
         rank_labels=RANK_LABELS,
         rank_counts=_rank_counts(result),
+        listed=[run.name for run in result.runs if run.top is not None],
         tradeoffs=_tradeoffs(result, primary),
         queries=queries,
         docs=DocTexts([cut(d, NAME) for d in numbers.of], _texts(result, docs, numbers.of)),
@@ -107,6 +111,21 @@ def primary_of(source: Source) -> str:
     primary = [d.metric for d in source.comparisons if d.primary]
     gated = [g.gate.metric for g in source.gates]
     return primary[0] if primary else choose_primary(list(source.result.metrics), gated=gated)
+
+
+def opponent_of(source: Source, run: str) -> str:
+    """The run that this one is shown against: the baseline, else the best of the others; empty where there is none."""
+    if source.base in [r.name for r in source.result.runs]:
+        return source.base if run != source.base else ""
+    return next((name for name in best_first(source) if name != run), "")
+
+
+def best_first(source: Source) -> list[str]:
+    """The runs by the leading metric, undefined values last."""
+    metric = primary_of(source)
+    sign = 1 if parse(metric).metric.higher_is_better is False else -1
+    values = {r.name: sign * r.mean[metric] if metric in r.values else math.nan for r in source.result.runs}
+    return sorted(values, key=lambda n: (values[n] != values[n], values[n]))
 
 
 def _k(metric: str) -> int:
@@ -216,7 +235,7 @@ def _curves(result: Result) -> list[CurveLine]:
     measures = [*parse_all(CURVED, ks=list(SWEEP)), parse("num_ret")]
     out = []
     for run in result.runs:
-        if run.top is None or run.rankings is None:
+        if run.top is None or run.rankings is None or run.is_without_gold:
             continue
         values = {m.name: m(run.rankings) for m in measures}
         deep = replace(run, query_ids=run.rankings.query_ids, values=values, sampling=replace(run.sampling, by=()))
@@ -248,6 +267,8 @@ def _rank_counts(result: Result) -> list[RankCounts]:
         if run.top is None:
             continue
         ranks = _ranks_of_relevant(run)
+        if not len(ranks):
+            continue
         counts = [int(((ranks > a) & (ranks <= b)).sum()) for a, b in pairwise([0, *RANKS])]
         out.append(RankCounts(run.name, len(ranks), [*counts, int((ranks > RANKS[-1]).sum()), int((ranks == 0).sum())]))
     return out
@@ -282,14 +303,15 @@ def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbe
         values.append(columns)
     fields = next((run.sampling.fields for run in result.runs if run.sampling.fields), {})
     long = sum(min(len(texts.get(q, "")), TEXT) for q in ids) > QUERY_BUDGET
-    has_lists = any(run.top is not None for run in result.runs)
+    with_lists = [run for run in result.runs if run.top is not None]
+    has_gold = any(not run.is_without_gold for run in with_lists)
     return QueryColumns(
         ids=[name(q) for q in ids],
         texts=[cut(texts.get(q, ""), SHORT_TEXT if long else TEXT) for q in ids] if texts else [],
         fields={name(f): [_named(values.get(q, NONE)) for q in ids] for f, values in fields.items()},
         values=values,
-        lists=[_lists(run, ids, numbers) for run in result.runs] if has_lists else [],
-        gold=[_gold(result, q, numbers) for q in ids] if has_lists else [],
+        lists=[_lists(run, ids, numbers) for run in result.runs] if with_lists else [],
+        gold=[_gold(result, q, numbers) for q in ids] if has_gold else [],
     )
 
 

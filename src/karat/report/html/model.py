@@ -114,7 +114,10 @@ class QueryColumns(Struct, frozen=True):
     lists: list[list[tuple[list[int], str | list[float | int | None], list[float | int | None]]]]
     """Docs by number, grades (as one text where all have one digit, `-` for not judged) and scores."""
     gold: list[list[tuple[int, float | int, list[int | None], dict[int, str]]]]
-    """Relevant docs by number, with grade, the rank at which each run has them, and by run where one got lost."""
+    """Relevant docs by number, with grade, the rank at which each run has them, and by run where one got lost.
+
+    Empty where there is no gold, or no run holds its lists.
+    """
 
 
 class DocTexts(Struct, frozen=True):
@@ -130,6 +133,10 @@ class ScriptData(Struct, frozen=True):
     runs: list[str]
     base: str | None
     candidates: list[str]
+    gated: bool
+    """Whether gates judge the candidates."""
+    opponents: dict[str, str]
+    """By run: the run that it is shown against."""
     titles: dict[str, str]
     """By run: the title of the browser's window."""
     primary: str
@@ -142,6 +149,8 @@ class ScriptData(Struct, frozen=True):
     curves: list[CurveLine]
     rank_labels: list[str]
     rank_counts: list[RankCounts]
+    listed: list[str]
+    """The runs that hold their lists."""
     tradeoffs: list[str]
     queries: QueryColumns
     docs: DocTexts
@@ -311,6 +320,8 @@ class Page(Struct, frozen=True, kw_only=True):
 
     title: str
     verdict: str
+    verdict_of: str
+    """What the verdict is of, where the page shows several runs."""
     icon: str
     why: str
     scope: str
@@ -326,7 +337,8 @@ class Page(Struct, frozen=True, kw_only=True):
     several: bool
     ranked: bool
     """Whether there are enough runs for a leaderboard."""
-    has_lists: bool
+    has_misses: bool
+    """Whether there is gold that ranked lists can miss."""
     gates: list[GateRow]
     gates_of_several_runs: bool
     runs: list[RunText]

@@ -14,9 +14,11 @@ from karat.report.html.clean_text import cut, plain
 from karat.report.html.data import (
     DOC_TEXT,
     TOP,
+    best_first,
     change,
     estimate,
     known,
+    opponent_of,
     primary_of,
     script_data,
     segment_name,
@@ -70,8 +72,8 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
     change_runs = list(dict.fromkeys(run for run, _ in overall))
     gates, parts = _gates(source.gates), parts_of(runs)
     texts = [_run_text(source, run, overall) for run in runs if run.name != source.base or len(runs) == 1]
-    script = script_data(source, docs=docs, titles={t.name: _title(source, t.headline) for t in texts}, k=k)
-    several, ranked, has_lists = len(runs) > 1, len(runs) >= FEW, bool(script.queries.lists)
+    script = script_data(source, docs=docs, titles={t.name: _title(source, t.name) for t in texts}, k=k)
+    several, ranked, has_misses = len(runs) > 1, len(runs) >= FEW, bool(script.queries.gold)
     funnels, judged = funnels_of(runs), describe_judged(result, source.by_judge)
     heights = {
         "gates": 90 + sum(112 if g.note else 76 for g in gates) if gates else 0,
@@ -93,14 +95,15 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         ("segments", "Segments", script.segments),
         ("components", "Components", parts),
         ("diagnosis", "Diagnosis", source.diagnoses),
-        ("misses", "Misses", has_lists),
+        ("misses", "Misses", has_misses),
         ("queries", "Queries", True),
         ("facts", "Provenance", True),
     ]
     facts, run_facts = facts_of(source), facts_by_run(runs)
     return Page(
-        title=_title(source, texts[0].headline),
+        title=_title(source, texts[0].name),
         verdict=source.verdict,
+        verdict_of=_verdict_of(source) if source.verdict and several else "",
         icon=mark_of(source.verdict),
         why=_sentence(source) if source.why else "",
         scope=_scope(source),
@@ -112,13 +115,13 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         stacks=_stacks(heights),
         several=several,
         ranked=ranked,
-        has_lists=has_lists,
+        has_misses=has_misses,
         gates=gates,
         gates_of_several_runs=len({g.run for g in source.gates}) > 1,
         runs=texts,
         metrics=[_metric_row(m, runs, overall, change_runs) for m in result.metrics],
         change_runs=change_runs,
-        family=_family(source.comparisons),
+        family=_family(source),
         facts=facts + [(label, values[0]) for label, values in run_facts.items() if len(set(values)) == 1],
         run_names=[r.name for r in runs],
         run_facts=[(label, values) for label, values in run_facts.items() if len(set(values)) > 1],
@@ -148,16 +151,10 @@ def _in_order(source: Source) -> Source:
     candidates = [n for n in source.candidates if n in names and n != base]
     candidates = candidates or [n for n in names if n != base] or names
     if not source.verdict:
-        candidates = _best_first(candidates, source, primary_of(source))
+        candidates = [name for name in best_first(source) if name in candidates]
     order = {n: i for i, n in enumerate([*([base] if base is not None else []), *candidates])}
     runs = tuple(sorted(runs, key=lambda r: order.get(r.name, len(order))))
     return replace(source, result=replace(source.result, runs=runs), candidates=tuple(candidates))
-
-
-def _best_first(names: Sequence[str], source: Source, metric: str) -> list[str]:
-    sign = 1 if parse(metric).metric.higher_is_better is False else -1
-    values = {n: sign * source.result[n].mean[metric] for n in names}
-    return sorted(names, key=lambda n: (values[n] != values[n], values[n]))
 
 
 def _stacks(heights: Mapping[str, int]) -> list[list[str]]:
@@ -180,16 +177,34 @@ def _forest_rows(source: Source) -> int:
 # The first screen.
 
 
-def _title(source: Source, headline: str) -> str:
+def _title(source: Source, run: str) -> str:
+    """The title of the browser's window: the verdict, the run, the data."""
     about = cut(plain(source.dataset), WORD)
-    parts = (f"{source.verdict}: {headline}" if source.verdict else headline, about, "Karat")
+    headline = _pair(source, run) if source.base is not None else cut(plain(run), WORD)
+    if source.verdict and run in source.candidates:
+        headline = f"{source.verdict}: {headline}"
+    elif source.verdict:
+        headline = f"{headline} (not judged; {_verdict_of(source)}: {source.verdict})"
+    parts = (headline, about, "Karat")
     return " · ".join(filter(None, parts))
 
 
+def _verdict_of(source: Source) -> str:
+    """What the verdict is of: one run by its name, several by their number."""
+    names = source.candidates
+    return cut(plain(names[0]), WORD) if len(names) == 1 else f"{len(names)} runs"
+
+
+def _pair(source: Source, run: str) -> str:
+    """The run and what it is shown against; without a baseline nothing was compared."""
+    other = opponent_of(source, run) if source.base in (None, run) else source.base
+    name, other = (cut(plain(text), WORD) for text in (run, other or ""))
+    against = "against" if source.base is not None else "shown against"
+    return f"{name} {against} {other}" if other else name
+
+
 def _run_text(source: Source, run: RunResult, overall: Mapping[tuple[str, str], Change]) -> RunText:
-    base, name = source.base, cut(plain(run.name), WORD)
-    headline = f"{name} against {cut(plain(base), WORD)}" if base is not None and base != run.name else name
-    return RunText(run.name, headline, _run_sentence(source, run), _tiles(source, run, overall))
+    return RunText(run.name, _pair(source, run.name), _run_sentence(source, run), _tiles(source, run, overall))
 
 
 def _run_sentence(source: Source, run: RunResult) -> str:
@@ -198,9 +213,13 @@ def _run_sentence(source: Source, run: RunResult) -> str:
     rows = (d for d in source.comparisons if d.candidate == run.name and d.metric == metric and d.segment is None)
     row = next(rows, None)
     name = cut(plain(run.name), WORD)
+    judged = not source.verdict or run.name in source.candidates
+    note = "" if judged else f" {name} was not judged: gates and verdict are of {_verdict_of(source)}."
     if row is None or row.delta != row.delta:
-        return f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}.{_place(source, run)}"
-    return typeset(cut(plain(row.full_statement), SENTENCE)) + "." + _place(source, run)
+        text = f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}"
+    else:
+        text = typeset(cut(plain(row.full_statement), SENTENCE))
+    return f"{text}.{_place(source, run)}{note}"
 
 
 def _place(source: Source, run: RunResult) -> str:
@@ -294,6 +313,7 @@ def _gates(rows: Sequence[JudgedGate]) -> list[GateRow]:
         words = {"fail": ("fails", "fail"), "undecided": ("undecided",) * 2, "pass": ("passes", "pass")}
         note = ", ".join(f"{n} {words[o][n != 1]}" for o, n in counts if n)
         first = members[0]
+        reason = f"fails where {first.where}: {first.text} {first.ends}".rstrip() if first.outcome == "fail" else ""
         out.append(
             GateRow(
                 gate=first.gate,
@@ -303,7 +323,7 @@ def _gates(rows: Sequence[JudgedGate]) -> list[GateRow]:
                 where="",
                 outcome=first.outcome,
                 mark=first.mark,
-                note=_sentences(f"{len(members)} segments: {note}", note_pooling(group)),
+                note=_sentences(f"{len(members)} segments: {note}", reason, note_pooling(group)),
                 value=None,
                 text="",
                 ends="",
@@ -402,9 +422,14 @@ def _params(metric: str) -> str:
     )
 
 
-def _family(rows: Sequence[Decision]) -> str:
+def _family(source: Source) -> str:
     """What p was adjusted over."""
-    return describe_families(rows)
+    others = dict.fromkeys(
+        d.candidate for d in source.comparisons if source.verdict and d.candidate not in source.candidates
+    )
+    family = describe_families([d for d in source.comparisons if d.candidate not in others])
+    names = " and ".join(cut(plain(name), WORD) for name in others)
+    return f"{family}; {names}, which no gate judges, apart from these" if family and others else family
 
 
 # Provenance.

@@ -15,13 +15,14 @@ from karat.records import dataclass
 from karat.report.html.clean_text import name
 from karat.results.decision_document import read_decision
 from karat.results.decisions import Decision, number
+from karat.results.differences import decide_others
 from karat.results.fingerprints import Difference
 from karat.results.remarks import Remark
 from karat.results.result import Derived, Result, RunResult
 from karat.results.saved import Saved, load_baseline, load_saved
 from karat.results.words import BASELINE
 from karat.verbs.check import Check
-from karat.verbs.compare import Comparison
+from karat.verbs.compare import DEFAULT_TESTS, Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,6 +41,7 @@ class Source:
     """The run that others are compared with; one from a file is among the runs as `baseline (NAME)`."""
     candidates: tuple[str, ...] = ()
     comparisons: tuple[Decision, ...] = ()
+    """Those of the candidates, and after them those of runs that no gate judges."""
     gates: tuple[JudgedGate, ...] = ()
     verdict: str = ""
     why: str = ""
@@ -91,7 +93,7 @@ def _of_check(check: Check) -> Source:
         result,
         base.name if base is not None else None,
         check.candidates,
-        check.comparisons,
+        (*check.comparisons, *check.others),
         check.rows,
         check.verdict,
         check.why,
@@ -152,12 +154,16 @@ def source_from(saved: Saved) -> Source:
     base, rows = document.baseline or None, tuple(_judgment(row, result) for row in document.gates or ())
     candidates = tuple(document.candidates or ())
     run = _baseline_of(base, result) if base is not None else None
+    comparisons = tuple(read_decision(row) for row in document.comparisons or ())
+    if run is not None and candidates:
+        others = [one for one in result.runs if one.name not in (*candidates, run.name)]
+        comparisons += decide_others(run, others, comparisons, DEFAULT_TESTS)
     known = remarks_on(rows, result, candidates, run) if rows else result.remarks
     source = Source(
         result,
         base.name if base is not None else None,
         candidates,
-        tuple(read_decision(row) for row in document.comparisons or ()),
+        comparisons,
         rows,
         document.verdict or "",
         document.why or "",

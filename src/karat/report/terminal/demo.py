@@ -41,9 +41,10 @@ def show(demo: Demo) -> None:
     out.print(bench_view.systems_table(part.result, metrics))
     how = f"{METRIC}: 1 is the best possible order; latency after a warm-up, one query at a time"
     out.print(line(how, style="dim"))
-    assert part.comparison is not None
     out.print(line("\nWhich is better", style="bold"))
-    for row in part.comparison.of(METRIC):
+    rows = [row for row in (*demo.check.comparisons, *demo.check.others) if row.metric == METRIC and not row.segment]
+    names = [run.name for run in part.result]
+    for row in sorted(rows, key=lambda row: names.index(row.candidate)):
         out.print(line(f"  {plain(row.candidate):<10} {row.figure.sentence:<24}  {conclude(row, 'questions')}"))
     out.print(line("\nWhere", style="bold"))
     out.print(_where(demo))

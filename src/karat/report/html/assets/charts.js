@@ -10,7 +10,7 @@ const lighter = (hex) => "#" + [1, 3, 5].map((i) => Math.round(parseInt(hex.slic
 const shades = (light, night) => (isDark() ? night : light);
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 function runColour(run) {
-  const place = runs.filter((r) => r !== reference || !hasPair).indexOf(run);
+  const place = runs.filter((r) => r !== data.base || !hasPair).indexOf(run);
   const hex = place < 0 ? "#66758a" : PALETTE[place % PALETTE.length];
   return isDark() ? lighter(hex) : hex;
 }
@@ -61,6 +61,7 @@ function draw(id) {
     for (const node of $(id).children) node.setAttribute("aria-hidden", "true");
     $(id).dataset.ready = "yes";
     charts.get(id).after?.(result.view);
+    landing?.scrollIntoView({ behavior: "instant" });
   });
 }
 function style() {
@@ -85,7 +86,7 @@ function showLegend(id, entries) {
     : el("span", { class: "key" + (e.dim ? " dim" : "") }, swatch(e), own(e.label)))));
 }
 const runEntries = (names) => names.map((run) => ({ label: run, colour: runColour(run), dim: runs.length > 3 && !mainRuns().includes(run),
-  act: others.length > 1 && run !== reference ? () => choose({ run }) : null, on: run === choice.run }));
+  act: others.length > 1 && run !== data.base ? () => choose({ run }) : null, on: run === choice.run }));
 
 /* ---- change by segment ---- */
 
@@ -238,7 +239,7 @@ function histogramSpec() {
 function scatterRows() {
   const rows = [];
   for (let i = 0; i < Q.ids.length; i++) {
-    const a = valueOf(reference, choice.metric, i), b = valueOf(choice.run, choice.metric, i);
+    const a = valueOf(reference(), choice.metric, i), b = valueOf(choice.run, choice.metric, i);
     if (a !== null && b !== null) rows.push({ i, a, b, side: { up: "better", down: "worse", "": "equal" }[direction(choice.metric, b - a)] });
   }
   return rows;
@@ -253,10 +254,10 @@ function scatterSpec() {
   const axis = (name, run) => ({ field: name, type: "quantitative", title: metric + ", " + run, axis: { tickCount: 6 } });
   return { canvas: many, data: { values: rows }, height: 290, layer: [
     { data: { values: [{ a: low, b: low }, { a: high, b: high }] }, mark: { type: "line", strokeDash: [4, 3], color: ink("--dim") },
-      encoding: { x: axis("a", reference), y: axis("b", choice.run) } },
+      encoding: { x: axis("a", reference()), y: axis("b", choice.run) } },
     { mark: { type: "circle", size: many ? 16 : 60, opacity: many ? 0.4 : 0.75, cursor: "pointer" },
-      encoding: { x: axis("a", reference), y: axis("b", choice.run),
+      encoding: { x: axis("a", reference()), y: axis("b", choice.run),
       color: { field: "side", type: "nominal", scale: { domain: ["better", "worse", "equal"], range: sideColours() } },
-      tooltip: [field("id", "query"), field("text"), field("before", reference), field("after", choice.run)] } },
+      tooltip: [field("id", "query"), field("text"), field("before", reference()), field("after", choice.run)] } },
   ] };
 }

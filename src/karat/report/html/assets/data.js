@@ -9,17 +9,17 @@ const metrics = data.metrics.map((m) => m.name);
 const columns = new Map(data.metrics.map((m) => [m.name, m]));
 const runIndex = new Map(runs.map((name, i) => [name, i]));
 const metricIndex = new Map(metrics.map((name, i) => [name, i]));
-const listRuns = new Set(data.rank_counts.map((r) => r.run));
+const listRuns = new Set(data.listed);
+const hasGold = Q.gold.length > 0;
 
-// Everything is compared with one run; the reader chooses which other run and which metric to look at. Without a baseline
-// the page opens on the best run, which comes first, and compares it with the next best.
-const reference = runIndex.has(data.base) ? data.base : runs.length > 1 ? runs[1] : null;
-const others = data.candidates.concat(runs.filter((r) => !data.candidates.includes(r))).filter((r) => r !== reference);
+// The reader chooses which run and which metric to look at. A run is shown against the baseline; where there is none,
+// against the best of the others.
+const others = data.candidates.concat(runs.filter((r) => !data.candidates.includes(r))).filter((r) => r !== data.base || runs.length === 1);
 const start = { metric: data.primary, run: others[0] || runs[0] };
 const choice = { ...start, query: -1, pin: false, section: "" };
-const hasPair = reference !== null && others.length > 0;
-const mainRuns = () => (hasPair ? [reference, choice.run] : [choice.run]);
-const paneRuns = () => (runs.length > 2 ? mainRuns() : runs);
+const hasPair = runs.length > 1;
+const reference = () => data.opponents[choice.run] ?? null;
+const mainRuns = () => (hasPair ? [reference(), choice.run] : [choice.run]);
 const SAME = 1e-9;
 // What a query has in a field: a value, or several; "(none)" where it lacks the field.
 const NONE = "(none)";
@@ -65,7 +65,7 @@ const direction = (metric, change) => (change === null || Math.abs(change) <= SA
 const valueOf = (run, metric, i) => Q.values[runIndex.get(run)][metricIndex.get(metric)][i];
 function changeOf(metric, i, run = choice.run) {
   if (!hasPair) return null;
-  const before = valueOf(reference, metric, i), after = valueOf(run, metric, i);
+  const before = valueOf(reference(), metric, i), after = valueOf(run, metric, i);
   return before === null || after === null ? null : after - before;
 }
 const overallChange = (run, metric) => data.changes.find((c) => c.candidate === run && c.metric === metric && c.segment === null);

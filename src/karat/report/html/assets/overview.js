@@ -5,7 +5,17 @@
 function showRun() {
   for (const node of document.querySelectorAll("[data-of-run]")) node.hidden = node.dataset.ofRun !== choice.run;
   for (const cell of document.querySelectorAll("#metrics [data-delta], #metrics [data-delta-run]")) cell.hidden = (cell.dataset.deltaRun ?? cell.dataset.run) !== choice.run;
-  if (runs.length > 3) for (const cell of document.querySelectorAll("#metrics [data-run]:not([data-delta])")) cell.classList.toggle("other", !mainRuns().includes(cell.dataset.run));
+  // What is compared stands first: the reader should not have to scroll for it.
+  for (const row of document.querySelectorAll("#metrics .levels tr")) {
+    const [label, ...cells] = row.children, isDelta = (cell) => (cell.dataset.delta ?? cell.dataset.deltaRun) !== undefined;
+    const place = (cell) => (isDelta(cell) ? 1 : cell.dataset.run === undefined ? 2 : mainRuns().includes(cell.dataset.run) ? 0 : 3);
+    const rank = (cell) => (place(cell) ? runIndex.get(cell.dataset.run) ?? 0 : mainRuns().indexOf(cell.dataset.run));
+    row.replaceChildren(label, ...cells.sort((a, b) => place(a) - place(b) || rank(a) - rank(b)));
+    for (const cell of cells) {
+      cell.classList.toggle("other", place(cell) === 3);
+      for (const reading of cell.querySelectorAll(".reading")) reading.hidden = cell.dataset.run !== choice.run;
+    }
+  }
   document.title = data.titles[choice.run] ?? document.title;
 }
 
@@ -43,10 +53,11 @@ function showRanking() {
     return cell;
   };
   const row = (run, place) => {
-    const e = estimates[run], c = overallChange(run, metric), fixed = run === reference && hasPair;
+    const e = estimates[run], c = overallChange(run, metric), fixed = run === data.base && hasPair;
     const label = fixed || others.length < 2 ? own(run) : el("button", { type: "button", class: "pick", "aria-pressed": run === choice.run ? "true" : "false",
       title: "Show this run", onclick: () => choose({ run }) }, own(run));
-    const tags = [sortable && known(run) !== null && known(run) === best ? el("span", { class: "tag best-tag" }, "best") : null];
+    const tags = [data.gated && run !== data.base && !data.candidates.includes(run) ? el("span", { class: "tag", title: "No gate judges this run" }, "not gated") : null,
+      sortable && known(run) !== null && known(run) === best ? el("span", { class: "tag best-tag" }, "best") : null];
     return el("tr", { "data-system": run, "aria-current": run === choice.run ? "true" : null, onclick: fixed ? null : () => choose({ run }) },
       td("place", null, sortable && known(run) !== null ? String(place + 1) : ""), el("th", { scope: "row" }, label, " ", tags),
       td("num" + (known(run) === best && sortable ? " best" : ""), known(run), e ? e[3] : "–", e?.[4] ? el("small", {}, e[4]) : null), td("bar-cell", null, strip(e, run)),
@@ -67,8 +78,9 @@ function showForestNote() {
   const named = (some) => [some.slice(0, 3).flatMap((r, i) => [i ? "; " : "", own(r.name), " (" + r.text + ", " + count(r.n, "query", "queries") + ")"]),
     some.length > 3 ? "; and " + count(some.length - 3, "more segment", "more segments") : ""];
   const worse = segments.filter((r) => r.tone === "down"), lower = segments.filter((r) => r.tone !== "down" && better(metric, r.delta - r.neutral) < 0);
-  const parts = !rows.length ? ["No comparison of ", own(choice.run), "."]
-    : !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? reference), "."]
+  $("change").hidden = !rows.length; // a run that was not compared has no changes
+  if (!rows.length) return;
+  const parts = !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? ""), "."]
     : worse.length ? [el("b", { class: "down" }, "Significantly worse: "), named(worse), "."]
     : lower.length ? ["No segment is significantly worse. Lower, possibly by chance: ", named(lower), "."]
     : ["No segment is worse."];
@@ -120,12 +132,12 @@ function showMoved() {
     if (d !== null && Math.abs(d) > SAME) rows.push([i, d, better(metric, d)]);
   }
   const worse = rows.filter((r) => r[2] < 0).sort((a, b) => a[2] - b[2]), best = rows.filter((r) => r[2] > 0).sort((a, b) => b[2] - a[2]);
-  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference), ` in ${metric}: ${thousands(worse.length)} worse, ${thousands(best.length)} better, ${thousands(both - rows.length)} equal`);
+  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference()), ` in ${metric}: ${thousands(worse.length)} worse, ${thousands(best.length)} better, ${thousands(both - rows.length)} equal`);
   // A loss may be one of judgments only: what the run returned instead may never have been looked at.
-  const unjudged = (i) => (listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
+  const unjudged = (i) => (hasGold && listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
   const doubt = (n) => (n ? el("small", { title: `Unjudged docs in its top ${data.k}; they count as not relevant.` }, n + " unjudged") : null);
   const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(excerptOf(i)), kind === "down" ? doubt(unjudged(i)) : null,
-    el("span", { class: "from" }, figure(metric, valueOf(reference, metric, i)) + " → " + figure(metric, valueOf(choice.run, metric, i))), el("b", { class: kind }, figure(metric, d, true))));
+    el("span", { class: "from" }, figure(metric, valueOf(reference(), metric, i)) + " → " + figure(metric, valueOf(choice.run, metric, i))), el("b", { class: kind }, figure(metric, d, true))));
   const all = (kind, n) => (n > 5 ? el("a", { href: "#queries", onclick: () => showOnly(kind) }, `all ${thousands(n)}`) : null);
   const list = (title, some, kind, outcome) => el("div", {}, el("h3", {}, title, " ", all(outcome, some.length)),
     some.length ? el("ol", {}, some.slice(0, 5).map((r) => row(r, kind))) : el("p", { class: "dim" }, "None."));
@@ -140,7 +152,8 @@ function linkToSegment(segment) {
   return el("a", { href: "#queries", title: "Show its queries", onclick: () => {
     $("filters").reset();
     for (const [select, value] of filters) select.value = value;
-    filter();
+    choice.section = "queries";
+    asStep(filter);
   } }, own(segment.name));
 }
 function showSegments() {
@@ -149,16 +162,21 @@ function showSegments() {
   const changes = new Map(data.changes.filter((c) => c.metric === metric && c.candidate === choice.run).map((c) => [c.segment, c]));
   const small = (text, title) => (text ? el("small", title ? { title } : {}, text) : null);
   const drawn = (text) => small(text && "pooled " + text, "Drawn towards the other segments as far as they look alike.");
-  const value = (e, pooled, run) => { const cell = td("num" + (faint(run) ? " other" : ""), e ? e[0] : null, e ? e[3] : "–", small(e?.[4]), drawn(pooled)); cell.dataset.run = run; return cell; };
-  const delta = (c) => td("num " + (c?.tone ?? ""), c ? c.delta : null, c ? c.text : "–", small(c?.ends), drawn(c?.pooled), small(c?.p));
+  const labelled = (label, cell) => { cell.dataset.label = label; return cell; };
+  const other = (run) => (mainRuns().includes(run) ? "" : " other");
+  const value = (e, pooled, run) => { const cell = td("num" + other(run), e ? e[0] : null, e ? e[3] : "–", small(e?.[4]), drawn(pooled)); cell.dataset.run = run; return labelled(run, cell); };
+  const delta = (c) => labelled("Δ", td("num delta " + (c?.tone ?? ""), c ? c.delta : null, c ? c.text : "–", small(c?.ends), drawn(c?.pooled), small(c?.p)));
   const size = (s) => Math.max(0, ...Object.values(s.values).map((e) => e[metric]?.[5] ?? 0));
-  const bySegment = runs.filter((r) => data.segments.some((s) => s.values[r]));
-  const head = [th("Segment"), th("n", "num"), bySegment.map((r) => th(own(r), "num" + (faint(r) ? " other" : ""), { "data-run": r })),
-    changes.size ? th(["Δ ", own(choice.run)], "num") : null];
+  const bySegment = (names) => names.filter((r) => data.segments.some((s) => s.values[r]));
+  const main = bySegment(mainRuns()), beside = bySegment(runs).filter((r) => !main.includes(r));
+  const heads = (names) => names.map((r) => th(own(r), "num" + other(r), { "data-run": r, title: r }));
+  const head = [th("Segment"), th("n", "num"), heads(main), changes.size ? th(["Δ ", own(choice.run)], "num", { title: "Δ " + choice.run }) : null, heads(beside)];
   $("segments-title").textContent = "Segments, " + metric;
-  $("segments-table").replaceChildren(table({}, head, data.segments.map((s) => el("tr", { "data-segment": s.name, class: s.too_few.includes(metric) ? "small" : "" },
-    el("th", { scope: "row" }, linkToSegment(s), s.too_few.includes(metric) ? el("span", { class: "tag" }, "too few") : null), td("num", size(s), String(size(s))),
-    bySegment.map((r) => value((s.values[r] || {})[metric], (s.pooled[r] || {})[metric], r)), changes.size ? delta(changes.get(s.name)) : null))));
+  const cells = (s, names) => names.map((r) => value((s.values[r] || {})[metric], (s.pooled[r] || {})[metric], r));
+  const row = (s) => el("tr", { "data-segment": s.name, class: s.too_few.includes(metric) ? "small" : "" },
+    el("th", { scope: "row" }, linkToSegment(s), s.too_few.includes(metric) ? el("span", { class: "tag" }, "too few") : null), td("num size", size(s), String(size(s))),
+    cells(s, main), changes.size ? delta(changes.get(s.name)) : null, cells(s, beside));
+  $("segments-table").replaceChildren(table({ class: "levels" }, head, data.segments.map(row)));
 }
 
 /* ---- misses ---- */
@@ -213,7 +231,7 @@ function showNever() {
   // The best grades first, and of each grade the first doc of every query before any second one.
   rows.sort((a, b) => b[1][1] - a[1][1] || a[2] - b[2] || a[0] - b[0]);
   $("never-of").options[0].textContent = run;
-  const by = paneRuns().filter((r) => listRuns.has(r));
+  const by = mainRuns().filter((r) => listRuns.has(r));
   $("never-count").textContent = count(rows.length, "relevant doc", "relevant docs") + (rows.length > SOME ? `; the first ${SOME} are below, by grade` : "");
   $("never-table").replaceChildren(table({ class: "few" }, [th("Doc"), th("Grade", "num"), th("Query"), by.map((r) => th(own(r), "num"))],
     rows.slice(0, SOME).map(([i, g]) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0], wordsOf(i))), td("num", null, gradeMark(g[1])),

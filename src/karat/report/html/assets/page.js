@@ -17,13 +17,15 @@ function show() {
 function choose({ run = choice.run, metric = choice.metric }) {
   const other = run !== choice.run;
   if (!other && metric === choice.metric) return;
+  const unsorted = isStartSort();
   Object.assign(choice, { run, metric });
+  if (unsorted) state.sort = startSort();
   $("metric").value = metric;
   if ($("run")) $("run").value = run;
   show();
   showOutcomes();
   buildTable();
-  filter();
+  asStep(filter);
   if (choice.query >= 0) showQuery(choice.query);
   // Tables first, then the charts that say something else now.
   requestAnimationFrame(() => setTimeout(() => redraw(...(other ? [] : ["forest", "curves", "histogram", "points"]))));
@@ -32,7 +34,7 @@ function showOutcomes() {
   const before = $("outcome").value || "all";
   const pairs = [["broken", "broken"], ["fixed", "fixed"], ["unchanged", "unchanged"]];
   const misses = [["miss", "no relevant doc in the top " + data.k], ["never", "relevant docs not returned"], ...(listRuns.size > 1 ? [["nobody", "relevant docs that no run returned"]] : [])];
-  $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(Q.gold.length ? misses : [])].map(([value, label]) => option(value, label, value === before)));
+  $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(hasGold ? misses : [])].map(([value, label]) => option(value, label, value === before)));
 }
 
 /* ---- links: the part after # holds all that differs from the start, so that a view can be sent to a colleague ---- */
@@ -40,7 +42,9 @@ function showOutcomes() {
 const FIELD = "field.";
 function entriesOf(hash) {
   const plain = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
-  return new Map(hash.replace(/^#/, "").split("&").filter((part) => part.includes("=")).map((part) => {
+  const text = hash.replace(/^#/, "");
+  if (text && !text.includes("=")) return new Map([["section", plain(text)]]); // a link to a section, such as the browser makes
+  return new Map(text.split("&").filter((part) => part.includes("=")).map((part) => {
     const at = part.indexOf("=");
     return [plain(part.slice(0, at)), plain(part.slice(at + 1))];
   }));
@@ -48,15 +52,24 @@ function entriesOf(hash) {
 const hashOf = (entries) => (entries.length ? "#" + entries.map(([key, value]) => encodeURIComponent(key) + "=" + encodeURIComponent(value)).join("&") : "");
 const chosenEntries = () => [["run", choice.run], ["metric", choice.metric]].filter(([key, value]) => value !== start[key]);
 const linkTo = (i) => hashOf([["query", Q.ids[i]], ...chosenEntries()]);
+// What the reader chooses is a step back and forth; what one types or walks past is not.
+let isStep = false;
+function asStep(act) {
+  isStep = true;
+  act();
+  isStep = false;
+}
 function writeLink() {
-  const begin = startSort(), { sort } = state;
+  const { sort } = state;
   const entries = [...(choice.pin && choice.query >= 0 ? [["query", Q.ids[choice.query]]] : []), ...chosenEntries(),
     ...[["search", $("search").value.trim()], ["show", $("outcome").value === "all" ? "" : $("outcome").value]].filter(([, value]) => value),
     ...fieldFilters().filter((s) => s.value !== "").map((s) => [FIELD + s.dataset.field, JSON.parse(s.value)]),
-    ...(sort.key === begin.key && sort.up === begin.up ? [] : [["sort", (sort.up ? "" : "-") + sort.key]]),
+    ...(isStartSort() ? [] : [["sort", (sort.up ? "" : "-") + sort.key]]),
     ...(choice.section ? [["section", choice.section]] : [])];
   const hash = hashOf(entries);
-  if (hash !== location.hash) history.replaceState(null, "", location.href.split("#")[0] + hash);
+  if (hash === location.hash) return;
+  history[isStep ? "pushState" : "replaceState"](null, "", location.href.split("#")[0] + hash);
+  isStep = false;
 }
 // What a link holds, and else what the page starts with.
 function restore(entries) {
@@ -83,11 +96,36 @@ function restore(entries) {
   if (query >= 0) {
     if (!state.order.includes(query)) clearFilters();
     open(query);
-    $("queries").scrollIntoView();
+    land($("queries"));
     reveal();
   }
   if (entries.has("meaning")) showMeaning(entries.get("meaning"));
-  else if (choice.section) $(choice.section)?.scrollIntoView();
+  else if (choice.section) land($(choice.section));
+}
+// Where a link leads, until the reader moves: charts above it grow when they are drawn.
+let landing = null;
+function land(node) {
+  landing = node;
+  node?.scrollIntoView({ behavior: "instant" });
+}
+for (const event of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(event, () => { landing = null; }, { passive: true });
+function goTo(section) {
+  if (!$(section)) return;
+  $(section).tabIndex = -1;
+  $(section).scrollIntoView();
+  $(section).focus({ preventScroll: true });
+}
+// Back and forth, and another address: a section alone leaves run, search and filters as they are.
+function restoreStep() {
+  const entries = entriesOf(location.hash);
+  if (!location.hash.includes("=") && entries.has("section")) {
+    choice.section = entries.get("section");
+    goTo(choice.section);
+    writeLink();
+    return;
+  }
+  restore(entries);
+  redraw();
 }
 function showMeaning(metric) {
   const details = [...document.querySelectorAll("#metrics details")].find((d) => d.dataset.metric === metric);
@@ -96,21 +134,21 @@ function showMeaning(metric) {
 // Links inside the page keep what was chosen.
 function follow(event) {
   const link = event.target.closest?.("a[href^='#']");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.defaultPrevented || link.classList.contains("skip")) return;
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.defaultPrevented) return;
   event.preventDefault();
   const href = link.getAttribute("href"), entries = entriesOf(href);
   if (entries.has("query")) {
     const i = Q.ids.indexOf(entries.get("query"));
     if (i < 0) return;
     if (!state.order.includes(i)) clearFilters();
-    open(i);
+    asStep(() => open(i));
     $("queries").scrollIntoView();
     reveal();
   } else if (entries.has("meaning")) showMeaning(entries.get("meaning"));
   else {
     choice.section = href.slice(1);
-    $(choice.section)?.scrollIntoView();
-    writeLink();
+    goTo(choice.section);
+    asStep(writeLink);
   }
 }
 
@@ -168,7 +206,7 @@ chart("tradeoff", tradeoffSpec);
 chart("histogram", histogramSpec);
 chart("points", scatterSpec, (view) => view.addEventListener("click", (_, item) => {
   if (item?.datum?.i === undefined) return;
-  open(item.datum.i);
+  asStep(() => open(item.datum.i));
   $("queries").scrollIntoView();
   reveal();
 }));
@@ -187,7 +225,7 @@ on("theme", "click", switchTheme);
 on("help", "click", () => $("keys").showModal());
 let scrolling = false;
 on("rows", "scroll", () => { if (!scrolling) { scrolling = true; requestAnimationFrame(() => { scrolling = false; scrollRows(); }); } });
-addEventListener("hashchange", () => restore(entriesOf(location.hash)));
+addEventListener("popstate", restoreStep);
 addEventListener("click", follow);
 addEventListener("resize", () => requestAnimationFrame(drawLinks));
 addEventListener("keydown", keys);

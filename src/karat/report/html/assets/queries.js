@@ -3,7 +3,9 @@
 
 const ROW = 34;
 const state = { hits: [], order: [], sort: null, columns: [], head: new Map(), body: null, first: 0, last: 0 };
-const startSort = () => ({ key: hasPair ? "delta" : choice.run, up: true });
+// The worst first: what fell most, or where less is better what rose most.
+const startSort = () => ({ key: hasPair ? "delta" : choice.run, up: columns.get(choice.metric).higher !== false });
+const isStartSort = () => state.sort.key === startSort().key && state.sort.up === startSort().up;
 state.sort = startSort();
 const haystacks = Q.ids.map((id, i) => (id + "\n" + (Q.texts[i] || "")).toLocaleLowerCase());
 const collations = {};
@@ -50,7 +52,8 @@ function clearFilters() {
 function showOnly(outcome) {
   $("filters").reset();
   $("outcome").value = outcome;
-  filter();
+  choice.section = "queries";
+  asStep(filter);
 }
 function keyFor(key) {
   if (key === "id" || key === "text") { const places = placeBy(key); return (i) => places[i]; }
@@ -73,6 +76,22 @@ function showTable() {
   showSort();
   showRows();
 }
+// Characters of the longest figure of a column, by a sample and the largest values: all of them take too long.
+const SAMPLED = 1000;
+function widestFigure(key) {
+  const of = keyFor(key), every = Math.max(1, Math.floor(Q.ids.length / SAMPLED));
+  let widest = 1, low = Infinity, high = -Infinity;
+  const look = (v) => { widest = Math.max(widest, figure(choice.metric, v, key === "delta").length); };
+  for (let i = 0; i < Q.ids.length; i++) {
+    const v = of(i);
+    if (v === null) continue;
+    low = Math.min(low, v);
+    high = Math.max(high, v);
+    if (i % every === 0) look(v);
+  }
+  if (low <= high) [low, high].forEach(look);
+  return widest;
+}
 const widestId = Q.ids.reduce((most, id) => Math.max(most, id.length), 0);
 function buildTable() {
   const columnRuns = runs.length > 3 ? mainRuns() : runs;
@@ -80,16 +99,21 @@ function buildTable() {
     ...(hasPair ? [["delta", "Δ"]] : [])];
   if (!state.columns.some(([key]) => key === state.sort.key)) state.sort = startSort();
   state.head = new Map();
+  let least = 0;
   const head = state.columns.map(([key, label]) => {
     const button = el("button", { type: "button", onclick: () => sortBy(key) }, label, el("span", { class: "arrow", "aria-hidden": "true" }));
-    const width = key === "id" && Q.texts.length ? `width:${Math.max(6, Math.min(14, widestId)) * 9 + 24}px` : null;
-    const cell = el("th", { scope: "col", style: width, class: key === "id" ? "id" : key === "text" ? "text" : "num" }, button);
+    const ids = key === "id" ? Math.max(6, Math.min(14, widestId)) * 9 + 24 : 0, isFigure = key !== "id" && key !== "text";
+    // Room for the longest figure, and for the head with its arrow, of a long name for the beginning.
+    const room = isFigure ? Math.max(widestFigure(key) * 9 + 20, (key === "delta" ? 1 : Math.min(14, key.length)) * 8 + 38) : ids;
+    least += room || 150;
+    const width = isFigure || (key === "id" && Q.texts.length) ? `width:${room}px` : null;
+    const cell = el("th", { scope: "col", style: width, title: isFigure && key !== "delta" ? key : null, class: key === "id" ? "id" : key === "text" ? "text" : "num" }, button);
     state.head.set(key, cell);
     return cell;
   });
   state.body = el("tbody");
   $("rows").classList.toggle("texts", Q.texts.length > 0);
-  $("rows").replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, head)), state.body));
+  $("rows").replaceChildren(el("table", { style: `--least:${least}px` }, el("thead", {}, el("tr", {}, head)), state.body));
 }
 function sortBy(key) {
   const texts = key === "id" || key === "text";
@@ -129,7 +153,7 @@ function showRows() {
     return td("num " + direction(metric, d), null, figure(metric, d, true));
   };
   const rows = state.order.slice(first, last).map((i) => el("tr", { "data-query": i, "aria-current": i === choice.query ? "true" : null,
-    onclick: (e) => { if (e.ctrlKey || e.metaKey) return; e.preventDefault(); open(i); reveal(); } }, state.columns.map(([key]) => cell(key, i))));
+    onclick: (e) => { if (e.ctrlKey || e.metaKey) return; e.preventDefault(); asStep(() => open(i)); reveal(); } }, state.columns.map(([key]) => cell(key, i))));
   state.body.replaceChildren(...space(first), ...rows, ...space(state.order.length - last));
 }
 function toClipboard(lines, button) {

@@ -27,21 +27,23 @@ function showQuery(i) {
   // Quantiles of one value, such as latency.p50 and latency.p90, are the same number for one query.
   const names = [...new Map(data.metrics.map((m) => [m.value_name, m.name])).entries()];
   const values = table({ class: "few" }, [th("Run"), names.map(([label]) => th(label, "num"))], [
-    ...paneRuns().map((r) => el("tr", {}, el("th", { scope: "row" }, own(r)), names.map(([, m]) => td("num", null, figure(m, valueOf(r, m, i)))))),
+    ...mainRuns().map((r) => el("tr", {}, el("th", { scope: "row" }, own(r)), names.map(([, m]) => td("num", null, figure(m, valueOf(r, m, i)))))),
     hasPair ? el("tr", {}, el("th", { scope: "row" }, "Δ"), names.map(([, m]) => { const d = changeOf(m, i); return td("num " + direction(m, d), null, figure(m, d, true)); })) : null]);
   $("query").replaceChildren(head, el("p", { class: "about" }, own(Q.ids[i]), tags), region("Values of this query", values), ...(Q.lists.length ? listsOf(i, DEPTH) : []));
   requestAnimationFrame(drawLinks);
 }
 function listsOf(i, depth) {
-  const pair = paneRuns().filter((r) => listRuns.has(r)), words = wordsOf(i);
+  const pair = mainRuns().filter((r) => listRuns.has(r)), words = wordsOf(i);
   const places = pair.map((r) => new Map(listOf(r, i)[0].map((doc, n) => [doc, n + 1])));
+  // Without gold nothing is judged, so nothing is called unjudged.
+  const grade = (mark) => (hasGold ? gradeMark(mark) : null);
   const grades = [...new Set(pair.flatMap((r) => listOf(r, i)[1].slice(0, depth)))].filter((g) => g !== null).sort((a, b) => b - a);
   const legend = el("div", { class: "legend" }, grades.map((g) => el("span", {}, el("i", { class: gradeClass(g) }), "grade " + g)),
-    el("span", {}, el("i", { class: "unjudged" }), "unjudged"), pair.length === 2 ? [el("span", { class: "joins" }, "lines join the same doc"),
+    hasGold ? el("span", {}, el("i", { class: "unjudged" }), "unjudged") : null, pair.length === 2 ? [el("span", { class: "joins" }, "lines join the same doc"),
       el("span", {}, "▲ ▼ ranks gained and lost"), el("span", {}, "→ rank in the other list")] : null);
   const position = (doc, n, rank) => {
     if (pair.length !== 2) return null;
-    const other = pair[1 - n], length = listOf(other, i)[0].length, gold = Q.gold[i].find((g) => g[0] === doc);
+    const other = pair[1 - n], length = listOf(other, i)[0].length, gold = hasGold && Q.gold[i].find((g) => g[0] === doc);
     const there = places[1 - n].get(doc) ?? (gold && rankOf(gold, other)) ?? null;
     if (there === null) return el("span", { class: "move" }, gold ? "not returned by the other" : length < TOP ? "not in the other list" : `not in the other top ${TOP}`);
     if (n === 0) return there > depth ? el("span", { class: "move" }, "→ " + there) : null;
@@ -50,20 +52,20 @@ function listsOf(i, depth) {
   const list = (r, n) => {
     const [docs, marks, scores] = listOf(r, i);
     return el("div", {}, el("h4", {}, own(r)), docs.length ? el("ol", {}, docs.slice(0, depth).map((doc, p) =>
-      el("li", { class: "doc " + gradeClass(marks[p]), "data-doc": doc, title: scores[p] === null ? null : "score " + scores[p],
+      el("li", { class: "doc " + (hasGold ? gradeClass(marks[p]) : ""), "data-doc": doc, title: scores[p] === null ? null : "score " + scores[p],
         onmouseenter: () => light(doc, true), onmouseleave: () => light(doc, false) },
-        el("span", { class: "rank" }, String(p + 1)), el("span", { class: "id" }, own(docId(doc)), " ", gradeMark(marks[p])),
+        el("span", { class: "rank" }, String(p + 1)), el("span", { class: "id" }, own(docId(doc)), " ", grade(marks[p])),
           position(doc, n, p + 1), textOf(doc, words)))) : el("p", { class: "dim" }, "Nothing was returned."));
   };
   const longest = Math.max(0, ...pair.map((r) => listOf(r, i)[0].length));
   const more = longest > depth ? el("button", { type: "button", class: "more",
     onclick: () => { $("ranked").replaceChildren(...listsOf(i, longest)[0].childNodes); drawLinks(); } }, "Show the top " + longest) : null;
-  const doubts = pair.map((r) => [r, listOf(r, i)[1].slice(0, data.k).filter((g) => g === null).length]).filter(([, n]) => n);
+  const doubts = !hasGold ? [] : pair.map((r) => [r, listOf(r, i)[1].slice(0, data.k).filter((g) => g === null).length]).filter(([, n]) => n);
   const notes = [
     doubts.length ? el("p", { class: "dim" }, `Unjudged in the top ${data.k} (counted as not relevant): `, doubts.map(([r, n], j) => [j ? "; " : "", own(r), " " + n])) : null,
-    paneRuns().length > pair.length ? el("p", { class: "dim" }, own(reference), " holds values, not lists.") : null,
+    mainRuns().length > pair.length ? el("p", { class: "dim" }, own(reference()), " holds values, not lists.") : null,
     hasDocTexts ? null : el("p", { class: "dim" }, "Pass --docs to show the texts of docs.")];
-  return [el("div", { id: "ranked" }, legend, notes, el("div", { class: "lists" }, pair.map(list)), more), ...missingOf(i, pair, words)];
+  return [el("div", { id: "ranked" }, legend, notes, el("div", { class: "lists" }, pair.map(list)), more), ...(hasGold ? missingOf(i, pair, words) : [])];
 }
 function missingOf(i, pair, words) {
   const gold = Q.gold[i];
@@ -96,7 +98,7 @@ function drawLinks() {
     const x1 = a.right - at.left, x2 = b.left - at.left, y1 = a.top + 15 - at.top, y2 = b.top + 15 - at.top, middle = (x1 + x2) / 2;
     const path = make("path");
     path.setAttribute("d", `M${x1},${y1} C${middle},${y1} ${middle},${y2} ${x2},${y2}`);
-    path.setAttribute("class", [...n.classList].find((c) => /^(g\d|unjudged)$/.test(c)));
+    path.setAttribute("class", [...n.classList].find((c) => /^(g\d|unjudged)$/.test(c)) ?? "");
     path.dataset.doc = n.dataset.doc;
     svg.append(path);
   }

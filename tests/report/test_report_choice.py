@@ -1,0 +1,217 @@
+"""The report of several runs: which can be chosen, what they are shown against, and where the choice is kept."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import karat
+from karat.report.html.page import rendered
+from karat.report.html.sections import page_of
+from karat.report.html.source import source_of
+from report_pages import drawn, opened, until
+
+SKILLS = {"weak": 0.2, "fair": 0.5, "good": 0.8}
+
+
+def made_result(names: tuple[str, ...] = tuple(SKILLS), queries: int = 40) -> karat.Result:
+    """Runs of known order: each returns a relevant doc as often as it is good."""
+    rng = random.Random(4)
+    gold = {f"q{i}": {f"d{i}-{j}": 1 + j % 2 for j in range(3)} for i in range(queries)}
+    runs = {
+        name: {
+            q: {d: 40.0 - n for n, d in enumerate([*(d for d in docs if rng.random() < SKILLS[name]), f"x{q}", "y"])}
+            for q, docs in gold.items()
+        }
+        for name in names
+    }
+    table = {q: {"text": f"question {q}", "topic": f"t{i % 4}"} for i, q in enumerate(gold)}
+    return karat.evaluate(gold, runs, "ndcg@10,recall@5,mrr", queries=table, by="topic", details=True)
+
+
+def test_without_a_baseline_every_run_can_be_chosen(browser: Any, tmp_path: Path) -> None:
+    karat.write_report(made_result(), str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        drawn(page)
+        assert page.inner_text("h1") == "good shown against fair"
+        for run, other in (("fair", "good"), ("weak", "good"), ("good", "fair")):
+            page.click(f"#ranking button >> text={run}")
+            drawn(page)
+            assert page.inner_text("h1") == f"{run} shown against {other}"
+            assert page.input_value("#run") == run
+            assert f"{run} against {other} in ndcg@10" in page.inner_text("#moved-count")
+            assert page.inner_text("#diagnosis > div:visible").startswith(f"{run}: ")
+            assert page.locator("#query .lists h4").all_text_contents() == [other, run]
+        assert page.logged == []
+
+
+@pytest.mark.parametrize("names", [("weak", "good"), ("weak", "fair", "good")])
+def test_the_choice_of_a_run_offers_all_of_them_or_is_not_there(
+    browser: Any, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    result = made_result(names)
+    karat.write_report(result, str(tmp_path / "alone.html"))
+    karat.write_report(karat.check(result, ["mrr >= 0.1"], baseline="weak"), str(tmp_path / "check.html"))
+    options = "nodes => nodes.map(n => n.value)"
+    with opened(browser, tmp_path / "alone.html") as page:
+        assert page.eval_on_selector_all("#run option", options) == sorted(names, key=SKILLS.__getitem__, reverse=True)
+    with opened(browser, tmp_path / "check.html") as page:
+        offered = page.eval_on_selector_all("#run option", options)
+        assert offered == ([n for n in names if n != "weak"] if len(names) > 2 else [])
+
+
+def test_the_verdict_is_that_of_the_run_that_was_judged(browser: Any, tmp_path: Path) -> None:
+    check = karat.check(made_result(), ["mrr >= 0.99"], baseline="weak", candidate="fair")
+    assert check.verdict == "BLOCK"
+    karat.write_report(check, str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        assert page.title() == "BLOCK: fair against weak · Karat"
+        assert page.inner_text("h1").endswith("BLOCK: fair") and page.inner_text("#gates-title") == "Gates of fair"
+        assert "not judged" not in page.inner_text("#verdict")
+        page.select_option("#run", "good")
+        assert page.title() == "good against weak (not judged; fair: BLOCK) · Karat"
+        assert page.inner_text("h1").endswith("BLOCK: fair")
+        assert "good was not judged: gates and verdict are of fair." in page.inner_text("#verdict .of-run:visible")
+
+
+def test_runs_that_no_gate_judges_are_compared_apart_from_the_candidate(browser: Any, tmp_path: Path) -> None:
+    result = made_result()
+    alone = karat.check(made_result(("weak", "fair")), ["mrr >= 0.1"], baseline="weak")
+    check = karat.check(result, ["mrr >= 0.1"], baseline="weak", candidate="fair")
+    assert [(d.statement, d.family) for d in check.comparisons] == [(d.statement, d.family) for d in alone.comparisons]
+    (whole,) = (d for d in check.others if d.metric == "ndcg@10" and d.segment is None)
+    assert (whole.candidate, str(whole.family), whole.outcome) == ("good", "Holm over 1 candidate", "better")
+    check.save(str(tmp_path / "check.json"))
+    for outcome in (check, str(tmp_path / "check.json")):
+        karat.write_report(outcome, str(tmp_path / "r.html"))
+        with opened(browser, tmp_path / "r.html") as page:
+            drawn(page)
+            board = page.inner_text("#ranking")
+            assert "not compared" not in board and whole.figure.text in board
+            assert "good, which no gate judges, apart from these" in board
+            assert page.locator("#ranking tr", has_text="not gated").get_attribute("data-system") == "good"
+            page.select_option("#run", "good")
+            drawn(page)
+            assert "good is better than weak, Δ +0" in page.inner_text("#verdict .of-run:visible")
+            assert page.is_visible("#forest svg") and page.locator("#segments td.up").count() > 0
+            assert page.logged == []
+
+
+def test_a_run_without_comparisons_has_no_card_of_changes(browser: Any, tmp_path: Path) -> None:
+    check = karat.check(made_result(), ["mrr >= 0.1"], baseline="weak", candidate="fair")
+    found = page_of(replace(source_of(check), comparisons=check.comparisons))
+    (tmp_path / "r.html").write_text(rendered(found), "utf-8")
+    with opened(browser, tmp_path / "r.html") as page:
+        assert page.is_visible("#change")
+        page.select_option("#run", "good")
+        assert not page.is_visible("#change")
+        page.select_option("#run", "fair")
+        drawn(page)
+        assert page.is_visible("#forest svg")
+
+
+@pytest.fixture(scope="module")
+def page_of_check(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A check of two candidates, with gates and texts of queries."""
+    path = tmp_path_factory.mktemp("steps") / "r.html"
+    karat.write_report(karat.check(made_result(), ["mrr >= 0.1"], baseline="weak"), str(path))
+    return path
+
+
+def test_the_way_back_undoes_one_choice_after_the_other(browser: Any, page_of_check: Path) -> None:
+    with opened(browser, page_of_check) as page:
+        first, links = page.input_value("#run"), []
+        other = "good" if first == "fair" else "fair"
+        for act in (
+            lambda: page.select_option("#run", other),
+            lambda: page.select_option("#metric", "mrr"),
+            lambda: page.locator("#rows tbody tr[data-query]").nth(3).click(),
+            lambda: page.click("nav a >> text=Segments"),
+            lambda: page.click("#moved-lists a >> text=all"),
+        ):
+            links.append(page.evaluate("location.hash"))
+            act()
+            assert page.evaluate("location.hash") != links[-1]
+        for link in reversed(links):
+            page.evaluate("history.back()")
+            until(page, f"location.hash === {json.dumps(link)}")
+        until(page, f"choice.run === {json.dumps(first)}")
+        assert page.input_value("#run") == first and page.input_value("#metric") == "ndcg@10"
+        drawn(page)
+        assert page.logged == []
+
+
+def test_typing_and_walking_through_queries_are_no_steps(browser: Any, page_of_check: Path) -> None:
+    with opened(browser, page_of_check) as page:
+        before = page.evaluate("history.length")
+        page.fill("#search", "question")
+        page.keyboard.press("Escape")
+        for _ in range(3):
+            page.keyboard.press("j")
+        assert page.evaluate("location.hash").startswith("#query=")
+        assert page.evaluate("history.length") == before
+
+
+@pytest.mark.parametrize("address", [False, True])
+def test_a_link_to_a_section_keeps_run_and_search_and_moves_the_focus(
+    browser: Any, page_of_check: Path, address: bool
+) -> None:
+    with opened(browser, page_of_check) as page:
+        run = "good" if page.input_value("#run") == "fair" else "fair"
+        page.select_option("#run", run)
+        page.fill("#search", "q1")
+        if address:
+            page.evaluate("location.hash = '#queries'")
+        else:
+            page.evaluate("document.querySelector('.skip').click()")
+        until(page, "document.activeElement.id === 'queries'")
+        assert page.input_value("#run") == run and page.input_value("#search") == "q1"
+        link = page.evaluate("location.hash")
+        assert f"run={run}" in link and "search=q1" in link and "section=queries" in link
+
+
+@pytest.mark.parametrize("link", ["#query=q7", "#section=segments", "#segments"])
+def test_a_link_lands_where_it_leads_once_all_charts_are_drawn(browser: Any, page_of_check: Path, link: str) -> None:
+    target = "queries" if "query" in link else "segments"
+    with opened(browser, page_of_check, link) as page:
+        drawn(page)
+        place = f"document.getElementById('{target}').getBoundingClientRect().top"
+        foot = "document.documentElement.scrollHeight - innerHeight - scrollY"
+        until(page, f"Math.abs({place} - 100) < 60 || {foot} < 2")
+
+
+def test_the_worst_queries_come_first_whichever_way_a_metric_is_better(browser: Any, tmp_path: Path) -> None:
+    gold = {f"q{i}": ["a"] for i in range(8)}
+    for n, name in enumerate(("old", "new")):
+        lines = [
+            {"query_id": q, "topk": [{"doc_id": "a"}], "latency_ms": {"total": 100 + n * (i - 3) * 7}}
+            for i, q in enumerate(gold)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    runs = {name: str(tmp_path / f"{name}.jsonl") for name in ("old", "new")}
+    karat.write_report(karat.compare(gold, runs, "mrr,latency.p50", details=True), str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        page.select_option("#metric", "latency.p50")
+        assert page.column(1) == [f"q{i}" for i in range(7, -1, -1)]
+        assert "sort" not in page.evaluate("location.hash")
+        page.click("#rows thead th:last-child button")
+        assert page.column(1)[0] == "q0" and "sort=delta" in page.evaluate("location.hash")
+        page.select_option("#metric", "mrr")  # the reader's own order stays
+        assert page.get_attribute("#rows thead th:last-child", "aria-sort") == "ascending"
+
+
+def test_a_gate_that_fails_in_a_segment_says_where(browser: Any, tmp_path: Path) -> None:
+    gold = {f"q{i}": ["a"] for i in range(60)}
+    run = {q: ["a"] if i % 3 else ["x"] for i, q in enumerate(gold)}
+    table = {q: {"kind": f"k{i % 3}"} for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, run, "hit@1", queries=table, by="kind", details=True)
+    karat.write_report(karat.check(result, ["hit@1 >= 0.3 for every kind"]), str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        row = page.inner_text("#gates > div > table > tbody > tr >> nth=0")
+        assert "3 segments: 1 fails, 2 pass. Fails where kind = k0: 0.0000 [" in row
+        assert page.locator("#gates details[open] tr.fail").count() == 1

@@ -1,0 +1,124 @@
+"""The report of many runs on screens of every width: nothing is cut, printed over, or out of sight."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import karat
+from report_pages import drawn, opened
+
+LONG = "hybrid-of-words-and-vectors-with-a-very-long-name"
+RUNS = ("base", "first", "second", "third", "fourth", LONG)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A check of five candidates, one with a long name; gates over all queries and for every segment; latency."""
+    folder = tmp_path_factory.mktemp("many")
+    rng = random.Random(6)
+    gold = {f"q{i}": {f"d{i}-{j}": 1 + j % 3 for j in range(5)} for i in range(48)}
+    table = {q: {"text": f"question {q}", "topic": f"topic number {i % 4}"} for i, q in enumerate(gold)}
+    runs = {}
+    for n, name in enumerate(RUNS):
+        lines = [
+            {
+                "query_id": q,
+                "topk": [{"doc_id": d} for d in [*(d for d in docs if rng.random() < 0.3 + n / 10), f"x{q}", "y"]],
+                "latency_ms": {"total": 1000 + rng.random() * 4000},
+            }
+            for q, docs in gold.items()
+        ]
+        (folder / f"{n}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        runs[name] = str(folder / f"{n}.jsonl")
+    metrics = "ndcg@10,recall@{1,5},mrr,hit@1,latency.p90"
+    result = karat.evaluate(gold, runs, metrics, queries=table, by="topic", details=True)
+    gates = ["ndcg@10 no worse than baseline by 0.02", "mrr >= 0.99", "recall@5 >= 0.6 for every topic"]
+    karat.write_report(karat.check(result, gates, baseline="base"), str(folder / "r.html"), queries=table)
+    return folder / "r.html"
+
+
+OVERPRINTED = """nodes => nodes.flatMap(row => {
+  const boxes = [...row.children].map(n => [n, n.getBoundingClientRect()]).filter(([, b]) => b.width && b.height);
+  const apart = (p, q) => p.right < q.left + 1 || q.right < p.left + 1 || p.bottom < q.top + 1 || q.bottom < p.top + 1;
+  return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([, q]) => !apart(p, q))
+    .map(([b]) => a.textContent.trim() + ' | ' + b.textContent.trim()));
+})"""
+SPILT = (
+    """nodes => nodes.filter(n => n.offsetParent && n.scrollWidth > n.clientWidth + 1).map(n => n.textContent.trim())"""
+)
+
+
+def test_gates_of_several_runs_are_not_printed_over_each_other_on_a_phone(browser: Any, many: Path) -> None:
+    with opened(browser, many, width=390) as page:
+        drawn(page)
+        for fold in page.locator("#gates summary").all():
+            fold.click()
+        rows = "#gates .gates > tbody > tr"
+        assert page.locator(rows, has_text=LONG).count() > 3
+        assert page.eval_on_selector_all(rows, OVERPRINTED) == []
+        assert page.eval_on_selector_all(f"{rows} > :is(th, td)", SPILT) == []
+
+
+IN_SIGHT = """nodes => nodes.map(n => {
+  const box = n.getBoundingClientRect(), view = n.closest('.scroll').getBoundingClientRect();
+  return box.width > 0 && box.left >= view.left - 1 && box.right <= view.right + 1;
+})"""
+
+
+@pytest.mark.parametrize("width", [768, 1280, 1400])
+@pytest.mark.parametrize("run", ["first", LONG])
+def test_tables_of_many_runs_begin_with_what_is_compared(browser: Any, many: Path, width: int, run: str) -> None:
+    with opened(browser, many, f"#run={run}", width=width) as page:
+        drawn(page)
+        heads = page.locator("#metrics .levels thead th:visible").all_inner_texts()
+        others = [name for name in RUNS if name not in ("base", run)]
+        assert heads[:5] == ["Metric", "base", run, f"Δ {run}", "n"] and sorted(heads[5:]) == sorted(others)
+        heads = page.locator("#segments .levels thead th").all_inner_texts()
+        assert heads[:5] == ["Segment", "n", "base", run, f"Δ {run}"] and sorted(heads[5:]) == sorted(others)
+        for table in ("#metrics", "#segments"):
+            cells = f"{table} tbody tr > :is(th, .delta, [data-run]:not(.other, .delta)):visible"
+            assert page.locator(cells).count() > 12
+            assert all(page.eval_on_selector_all(cells, IN_SIGHT))
+            page.eval_on_selector(f"{table} .scroll", "n => { n.scrollLeft = n.scrollWidth }")
+            assert all(page.eval_on_selector_all(f"{table} tbody tr > th", IN_SIGHT))
+
+
+def test_tables_on_a_phone_are_whole(browser: Any, many: Path) -> None:
+    with opened(browser, many, width=390) as page:
+        drawn(page)
+        for table in ("#metrics", "#segments", "#gates"):
+            assert page.eval_on_selector(f"{table} .scroll", "n => n.scrollWidth - n.clientWidth") == 0
+        assert page.eval_on_selector_all(".levels > tbody > tr > *", SPILT) == []
+        assert page.eval_on_selector_all(".levels > tbody > tr", OVERPRINTED) == []
+        cell = page.locator("#metrics td[data-metric='mrr'][data-run=base]")
+        assert page.evaluate("n => getComputedStyle(n, '::before').content", cell.element_handle()) == '"base"'
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("metric", ["ndcg@10", "latency.p90"])
+def test_no_figure_of_the_table_of_queries_is_cut(browser: Any, many: Path, width: int, metric: str) -> None:
+    with opened(browser, many, f"#metric={metric}", width=width) as page:
+        assert page.locator("#rows tbody td.num:visible").count() >= 20
+        if metric == "latency.p90":
+            assert page.column(5)[0].endswith(" ms")
+        assert page.eval_on_selector_all("#rows tbody td.num", SPILT) == []
+        assert page.eval_on_selector("#rows .text button, #rows th.text", "n => n.clientWidth") >= 90
+
+
+def test_paper_holds_whole_tables_and_the_colours_of_legends(browser: Any, many: Path) -> None:
+    with opened(browser, many, width=720) as page:
+        drawn(page)
+        page.emulate_media(media="print")
+        too_wide = "nodes => nodes.filter(n => n.offsetParent && n.scrollWidth > n.clientWidth + 1).map(n => n.id)"
+        assert page.eval_on_selector_all("main .scroll", too_wide) == []
+        assert page.locator("#metrics .delta:visible").count() == 6
+        assert page.locator(".levels .other:visible, svg.links:visible").count() == 0
+        kept = page.eval_on_selector_all(
+            ".key i, .legend i, .tag, .mark, .tally a", "nodes => nodes.map(n => getComputedStyle(n).printColorAdjust)"
+        )
+        assert len(kept) > 20 and set(kept) == {"exact"}
