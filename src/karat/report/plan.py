@@ -58,7 +58,7 @@ def legend(source: Plan) -> tuple[str, ...]:
             )
     if any(item.ruling.needs_queries for item in source.work):
         out.append(
-            f"work list: a power of {percent_text(source.power)}, at both ends of the interval that holds the truth "
-            f"with a chance of {percent_text(0.5)}"
+            f"work list: a chance of {percent_text(source.power)} of a decision, with the truth at the far or the near "
+            f"end of its {percent_text(0.5)} interval"
         )
     return tuple(out)

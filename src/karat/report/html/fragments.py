@@ -22,7 +22,7 @@ from karat.report.html.model import (
 from karat.report.marks import tone_of
 from karat.report.terminal.components import counts_text, end_text
 from karat.report.words import TIES, TITLES
-from karat.results.figures import p_text, share_figure
+from karat.results.figures import share_figure
 from karat.results.remarks import CASES
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _row(name: str, one: Interval) -> PartRow:
 def _change(name: str, change: Decision) -> PartChange:
     before, after = (share_figure(value).text for value in (change.mean_baseline, change.mean_candidate))
     it = share_figure(change.delta, change.difference.low, change.difference.high, difference=True)
-    p = f"p {p_text(change.p_adjusted)}" if change.p_adjusted == change.p_adjusted else ""
+    p = f"p {change.p_adjusted_text}" if change.p_adjusted == change.p_adjusted else ""
     tone = tone_of(change.outcome)
     return PartChange(name, before, after, _defined(change.delta), typeset(it.text), typeset(it.interval), p, tone)
 

@@ -15,6 +15,7 @@ from karat.read.sources import read_run
 from karat.results.components import Component, Components
 from karat.results.result import Result
 from karat.results.saved import is_saved, load
+from karat.results.words import plural
 from karat.verbs.components import entities as entity_part
 from karat.verbs.components import funnel as funnel_part
 from karat.verbs.components import gate as gate_part
@@ -115,7 +116,7 @@ def _funnel(material: Material) -> Component:
     if not material.log.stage_names:
         notes.append(f"no line has stages: what was lost before the final list counts as {NEVER}")
     if skipped:
-        notes.append(f"{skipped} relevant docs are of queries for which retrieval was skipped")
+        notes.append(f"retrieval was skipped for the queries of {plural(skipped, 'relevant doc')}")
     if unknown := _unknown(material):
         notes.append(f"{unknown} ids in stages belong to no doc that the log names: they cannot meet gold by doc")
     return replace(part, notes=tuple(notes), counts={**part.counts, "unknown_docs": unknown})
