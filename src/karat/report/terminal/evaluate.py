@@ -9,7 +9,7 @@ from karat.metrics.grammar import PRIMARY, parse
 from karat.report.terminal.console import HEAD, console, grid, head_width, line, note
 from karat.report.terminal.console import cutoffs as cutoffs
 from karat.report.terminal.console import progress as progress
-from karat.report.words import TIES
+from karat.report.words import order_text
 from karat.results.depths import depth_of, find_depth_gap
 from karat.results.figures import SAME, estimate_figure, figure, percent_text
 from karat.results.fingerprints import fact_text
@@ -193,7 +193,7 @@ def show_scope(out: Console, result: Result, gold: str, *, saved: bool = False) 
     texts = ", ".join(f"{k}={v}" for k, v in conventions.items())
     count = queries_text(queries[0]) if len(queries) == 1 else f"{queries[0]:,}–{queries[-1]:,} queries"
     source = f"{'saved result' if saved else 'gold'} {plain(os.path.basename(gold))}" if gold else "no gold"
-    out.print(line(f"{count} · {source} · {TIES} · {plain(texts)}", style="dim"))
+    out.print(line(f"{count} · {source} · {order_text(result.runs)} · {plain(texts)}", style="dim"))
     few = min(run.sampling.units(run.query_ids).effective for run in result.runs)
     if 0 < few < FEW:
         count = queries_text(queries[0])

@@ -82,14 +82,22 @@ def _measure(material: Material, threshold: float | None) -> Components:
         retriever.measure(material),
         reranker.measure(material),
         _funnel(material),
-        _router(material),
-        _gate(material),
+        _with_weights(_router(material), material),
+        _with_weights(_gate(material), material),
         rewriting.measure(material),
         no_answer_part.measure(material, threshold),
-        _entities(material),
+        _with_weights(_entities(material), material),
         levels.measure(material),
         material.k,
     )
+
+
+def _with_weights(part: Component, material: Material) -> Component:
+    """The part, with a note where its counts do not give its shares."""
+    ids = list(material.log.traces) if material.log is not None else []
+    if not part.measured or len(set(material.estimator.sampling.units(ids).weight.tolist())) < 2:
+        return part
+    return replace(part, notes=(*part.notes, "counts are of queries as they are, shares by their weights"))
 
 
 def _funnel(material: Material) -> Component:

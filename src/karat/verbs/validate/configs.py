@@ -215,9 +215,10 @@ def explain_shortage(gate: Gate, run: RunResult, base: RunResult | None) -> str:
             continue
         total, why = max(_count_needed_queries(end, run, base, rows, sampling.confidence) for end in gate.ends)
         if total > n:
+            each = " in each segment" if gate.every else ""
             where = f" where {segment.name}" if segment is not None else ""
             have = many(n, "query", "queries")
-            return f"'{gate}': {why} takes about {round_up(total):,} queries; there are {have}{where}"
+            return f"'{gate}': {why} takes about {round_up(total):,} queries{each}; there are {have}{where}"
     return ""
 
 
