@@ -225,7 +225,7 @@ def test_ids_in_stages_whose_doc_nobody_names_are_counted() -> None:
 def test_skipped_retrieval_is_told_beside_the_funnel() -> None:
     log = [line("q", [], retrieved=False), line("r", ["b"])]
     found = karat.components({"q": ["a", "c"], "r": ["b"]}, log).funnel
-    assert any("2 relevant docs are of queries for which retrieval was skipped" in note for note in found.notes)
+    assert any("retrieval was skipped for the queries of 2 relevant docs" in note for note in found.notes)
 
 
 DOCS = st.lists(st.sampled_from([f"d{i}#{j}" for i in range(4) for j in range(3)]), max_size=8)
