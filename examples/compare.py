@@ -22,4 +22,4 @@ def search(skill: float) -> dict[str, list[str]]:
 comparison = karat.compare(qrels, {"old": search(0.5), "new": search(0.75)}, "mrr,hit@1")
 for row in comparison.rows:
     print(f"{row.metric}: {row.delta:+.3f} [{row.difference.low:+.3f}, {row.difference.high:+.3f}]", end=" ")
-    print("significant" if row.significant else f"not significant; about {row.needed} queries would tell")
+    print("significant" if row.significant else f"not significant; about {row.needed} queries would settle it")

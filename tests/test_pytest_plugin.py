@@ -83,7 +83,7 @@ def test_a_check_that_blocks_fails_and_says_what_was_measured(outcome: Outcome) 
             "BLOCK: hit@1 is 0.100*",
             "bad: hit@1 >= 0.5: fails",
             "    hit@1: 0.1000 [[]0.028, 0.237], n = 40",
-            "    the whole interval is on the wrong side",
+            "    the whole interval is below the threshold of 0.5",
         ]
     )
 

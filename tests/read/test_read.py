@@ -231,7 +231,7 @@ def test_the_library_warns_as_the_command_line_does() -> None:
     result = karat.evaluate({"q1": {"a": 1}, "q2": {"b": 1}}, {"q1": ["x"]}, "mrr")
     assert result.notes == (
         "no judged doc was returned for any query: check the ids",
-        "1 query of the gold without results in this run",
+        "1 query of the gold without results",
     )
 
 

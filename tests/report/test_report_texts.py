@@ -238,8 +238,8 @@ def test_notes_on_the_data_stand_on_the_first_screen_with_their_number() -> None
     page = page_text(karat.evaluate(GOLD, lists, "recall@5"))
     box = page[page.index('id="remarks"') : page.index('id="metrics"')]
     assert "3 notes on the data behind these figures" in box
-    assert "1 query of this run without gold: left out" in box and "end at rank 2, so recall@5" in box
-    assert "unjudged docs in the top 10 (counted as not relevant): run 30 of 60" in box
+    assert "1 query without gold: left out" in box and "end at rank 2, so recall@5" in box
+    assert "docs in the top 10 that nobody judged (counted as not relevant): run 30 of 60" in box
     assert "1 query of this run" not in page[page.index('id="facts"') :]
 
 

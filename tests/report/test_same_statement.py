@@ -106,8 +106,8 @@ def test_notes_on_the_data_are_the_same_in_every_output(capsys: pytest.CaptureFi
     compared = karat.compare(gold, {"old": old, "new": new}, "ndcg@10,map")
     check = karat.check(result, ["map >= 0.1"], baseline="old")
     wanted = (
-        "old: 1 query of the gold without results in this run",
-        "new: 1 query of the gold with an empty result list",
+        "old: 1 query of the gold without results",
+        "new: 1 query of the gold got an empty list",
         "lists of old end at rank 2, so ndcg@10 counts nothing below it",
         "lists of old end at rank 2, of new at rank 3, so map compares lists of unequal depth",
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 QUERIES = 400
 SHORT, DEEP = 10, 100
 CUT = "lists of short end at rank 10, so recall@100 counts nothing below it"
-UNEQUAL = "lists of short end at rank 10, of deep at rank 100, so map compares lists of unequal depth"
+UNEQUAL = "lists of short end at rank 10, of deep at rank 100, so map does not compare them fairly"
 
 
 def lists(depth: int, relevant_at: tuple[int, ...]) -> dict[str, list[str]]:
@@ -172,9 +172,9 @@ def test_a_blessed_baseline_has_a_depth(tmp_path: Path) -> None:
     found = karat.check(result, ["map no worse than baseline by 0.01"], baseline=path)
     assert found.verdict == "INCONCLUSIVE"
     assert found.gates[0].judged.why.startswith(
-        "lists of main end at rank 10, of baseline at rank 100, so map compares lists of unequal depth"
+        "lists of main end at rank 10, of baseline at rank 100, so map does not compare them fairly"
     )
-    unequal = "lists of main end at rank 10, of baseline at rank 100, so map compares lists of unequal depth"
+    unequal = "lists of main end at rank 10, of baseline at rank 100, so map does not compare them fairly"
     assert unequal in [r.text for r in found.remarks]
 
 

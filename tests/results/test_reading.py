@@ -23,17 +23,17 @@ PERFECT = {q: ["a", "b", "x", "y", "z"] for q in QUERIES}
 def test_a_value_has_its_band_and_its_target() -> None:
     run = karat.evaluate(GOLD, {q: ["a", "x"] for q in QUERIES}, "recall@10,mrr,precision@5,hit@5").runs[0]
     assert read_value(run, "recall@10").text == "fair; target 0.9 not reached"  # type: ignore[union-attr]
-    assert read_value(run, "mrr").text == "target 0.8 reached, strict 0.9 also reached"  # type: ignore[union-attr]
+    assert read_value(run, "mrr").text == "strict target 0.9 reached"  # type: ignore[union-attr]
     # Two relevant docs: precision@5 cannot exceed 2 / 5.
-    assert read_value(run, "precision@5").text == "target 0.7 not reached, the gold allows 0.400"  # type: ignore[union-attr]
+    assert read_value(run, "precision@5").text == "the gold allows at most 0.400 (target 0.7)"  # type: ignore[union-attr]
     assert read_value(run, "hit@5") is None
-    assert readings_text(run).startswith("recall@10 fair; target 0.9 not reached · mrr target 0.8 reached")
+    assert readings_text(run).startswith("recall@10 fair; target 0.9 not reached · mrr strict target 0.9 reached")
 
 
 def test_a_mean_reciprocal_rank_between_the_targets_misses_the_strict_one() -> None:
     lists = {q: (["a"] if i % 10 < 7 else ["x", "a"]) for i, q in enumerate(QUERIES)}  # .7 + .3 / 2 = .85
     run = karat.evaluate(GOLD, lists, "mrr").runs[0]
-    assert read_value(run, "mrr").text == "target 0.8 reached, strict 0.9 not reached"  # type: ignore[union-attr]
+    assert read_value(run, "mrr").text == "target 0.8 reached, strict target 0.9 not"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("metric", [m.name for m in karat.all_metrics() if m.monotone and m.higher_is_better])
@@ -78,7 +78,7 @@ def files(tmp_path: Path) -> Path:
 
 def test_every_output_has_the_reading(files: Path) -> None:
     names = ("-m", "precision@5,ndcg@10")
-    limit = "target 0.7 not reached, the gold allows 0.400"
+    limit = "the gold allows at most 0.400 (target 0.7)"
     one = run_karat("evaluate", "gold.txt", "good.run", *names, cwd=files, COLUMNS="160")
     assert limit in one.stdout and "excellent" in one.stdout
     arguments = ("--json", "out.json", "--markdown", "out.md", "--html", "out.html", "--save", "saved.json")
@@ -145,6 +145,6 @@ def test_every_purpose_names_a_metric_that_can_be_parsed() -> None:
 def test_empty_result_lists_are_counted_in_a_warning() -> None:
     lists = {q: (["a"] if i % 4 else []) for i, q in enumerate(QUERIES)}
     result = karat.evaluate(GOLD, lists, "recall@10")
-    assert any("5 queries of the gold with an empty result list" in note for note in result.notes)
+    assert any("5 queries of the gold got an empty list" in note for note in result.notes)
     without = karat.evaluate(GOLD, {q: docs for q, docs in lists.items() if docs}, "recall@10")
     assert not any("empty result list" in note for note in without.notes)  # they are missing from the run instead

@@ -28,10 +28,10 @@ def test_what_is_said_of_the_gold_is_said_once() -> None:
 def test_what_holds_for_several_runs_is_said_once_with_their_names() -> None:
     more = LISTS | {"other": ["a"]}
     gold = "1 query without any relevant doc in the gold"
-    left_out = "1 query of this run without gold: left out"
-    missing = "1 query of the gold without results in this run"
-    assert texts({"a": more, "b": more}) == [f"each run: {missing}", f"each run: {left_out}", gold]
-    assert texts({"a": more, "b": LISTS, "c": more}) == [f"each run: {missing}", f"a, c: {left_out}", gold]
+    left_out = "1 query without gold: left out"
+    missing = "1 query of the gold without results"
+    assert texts({"a": more, "b": more}) == [f"all runs: {missing}", f"all runs: {left_out}", gold]
+    assert texts({"a": more, "b": LISTS, "c": more}) == [f"all runs: {missing}", f"a, c: {left_out}", gold]
 
 
 def test_what_holds_for_the_runs_judged_is_not_said_of_each_run() -> None:
@@ -39,26 +39,24 @@ def test_what_holds_for_the_runs_judged_is_not_said_of_each_run() -> None:
     result = karat.evaluate(GOLD, {"old": short, "new": short, "other": LISTS}, "mrr", level="doc")
     check = karat.check(result, ["mrr >= 0.1"], baseline="old", candidate="new")
     # 5 queries and "empty" lack results in both; other lacks "empty" alone.
-    assert check.remarks[0].text == "old, new: 6 queries of the gold without results in this run"
+    assert check.remarks[0].text == "old, new: 6 queries of the gold without results"
     alone = karat.check(result, ["mrr >= 0.1"], candidate="new")
-    assert alone.remarks[0].text == "new: 6 queries of the gold without results in this run"
+    assert alone.remarks[0].text == "new: 6 queries of the gold without results"
 
 
 def test_empty_lists_are_those_of_queries_of_the_gold_and_name_the_convention_that_may_have_emptied_them() -> None:
     lists = LISTS | {"q0": [], "no gold": [], "q1": ["x", "y"]}
-    empty = "1 query of the gold with an empty result list"
+    empty = "1 query of the gold got an empty list"
     assert empty in texts({"a": lists})
     result = karat.evaluate(GOLD, lists, "mrr", level="doc", condensed=True)
-    assert "2 queries of the gold with an empty result list after condensed" in [
-        r.text for r in data_remarks(result.runs)
-    ]
+    assert "2 queries of the gold got an empty list after condensed" in [r.text for r in data_remarks(result.runs)]
 
 
 def test_unjudged_docs_are_counted_of_how_many() -> None:
     result = karat.evaluate(GOLD, {"a": LISTS, "b": {q: ["a"] for q in QUERIES}}, "mrr")
     # 30 lists of three docs, one of them judged; 30 lists of one judged doc.
     assert describe_unjudged(result.runs) == [
-        "unjudged docs in the top 10 (counted as not relevant): a 60 of 90, b 0 of 30"
+        "docs in the top 10 that nobody judged (counted as not relevant): a 60 of 90, b 0 of 30"
     ]
 
 
@@ -70,7 +68,7 @@ def test_independent_queries_are_those_that_figures_of_relevance_rest_on(tmp_pat
     for metrics in ("mrr", "mrr, latency.p50", "latency.p50, mrr"):
         result = karat.evaluate(gold, tmp_path / "log.jsonl", metrics, queries=table)
         (text,) = [remark.text for remark in data_remarks(result.runs) if "independent" in remark.text]
-        assert text == "30 queries count as 10 independent ones (conversations)"
+        assert text == "queries of one conversation are alike: 30 queries count as 10 independent ones"
         assert result.runs[0].intervals["mrr"].n_eff == 10
 
 
@@ -99,9 +97,9 @@ def test_json_holds_every_remark() -> None:
     """What check says in JSON, evaluate and compare say too: units, and docs that nobody judged."""
     table = {q: {"conversation": f"c{i // 3}"} for i, q in enumerate(QUERIES)}
     gold = {q: {"a": 1} for q in QUERIES}
-    said = ["30 queries count as 10 independent ones (conversations)"]
+    said = ["queries of one conversation are alike: 30 queries count as 10 independent ones"]
     alone = karat.evaluate(gold, {"a": LISTS}, "mrr", queries=table)
-    unjudged = "unjudged docs in the top 10 (counted as not relevant): a 60 of 90"
+    unjudged = "docs in the top 10 that nobody judged (counted as not relevant): a 60 of 90"
     assert alone.as_json()["warnings"] == [*said, unjudged]
     two = karat.compare(gold, {"a": LISTS, "b": LISTS}, "mrr", queries=table)
     assert two.as_json()["warnings"] == [*said, f"{unjudged}, b 60 of 90"]

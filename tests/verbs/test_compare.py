@@ -111,13 +111,11 @@ def test_the_terminal_says_which_metric_the_segments_are_of(capsys: pytest.Captu
         show(karat.compare(gold, runs, metrics, queries=queries, by="language"))
         out = " ".join(capsys.readouterr().out.split())
         assert "Δ mrr by segment" in out
-        words = (
-            "only mrr, the primary metric; others differ significantly in 2 segments: --markdown and --json show them"
-        )
+        words = "shown: mrr (primary); others differ significantly in 2 segments: see --markdown or --json"
         assert (words in out) == says
     show(karat.compare(gold, {"a": runs["base"], "b": runs["base"]}, "mrr,hit@1", queries=queries, by="language"))
     out = " ".join(capsys.readouterr().out.split())
-    assert "only mrr, the primary metric; no other metric differs significantly in a segment" in out
+    assert "shown: mrr (primary); no other metric differs significantly in a segment" in out
 
 
 def test_a_segment_that_moves_against_the_whole_is_flagged() -> None:
@@ -227,7 +225,7 @@ def test_more_queries_are_needed_than_those_that_show_nothing(n: int, share: flo
     row = karat.compare(gold, dict(zip("ab", runs, strict=True)), "precision@10")["precision@10"]
     assert not row.significant and row.stretch > 3
     assert row.needed is not None and row.needed > 1.4 * n
-    assert f"needs about {round_up(row.needed):,} queries" in row.statement
+    assert f"takes about {round_up(row.needed):,} queries" in row.statement
 
 
 def test_differences_that_rounding_alone_tells_apart_have_the_spread_of_their_interval() -> None:
@@ -266,7 +264,7 @@ def test_what_queries_can_detect_is_not_called_certain_where_a_larger_difference
     row = karat.compare(gold, runs, "mrr")["mrr"]
     assert row.needed is not None and row.needed <= row.n
     missed = replace(row, significant=False)
-    assert re.search(r"60 can detect 0\.\d+ in 8 of 10 samples$", missed.statement)
+    assert re.search(r"60 can show a Δ of 0\.\d+ in 8 of 10 samples$", missed.statement)
     segment = replace(missed, correction="bh", family=Family("bh", 5, "segments"))
     assert segment.statement.endswith("in 8 of 10 samples (without a correction)")
 
@@ -314,8 +312,8 @@ def test_dl19_says_that_rm3_is_not_separable_and_how_many_queries_would_decide(
     assert command("compare", *files, "-m", "ndcg@10", *segments, "--all-pairs") == 0
     out = capsys.readouterr().out
     flat = " ".join(out.split())
-    assert "no significant difference (43 queries; test with one unseen query, p adj. 0.7806)" in flat
-    assert "Detecting 0.0157 needs about 540 queries; 43 can detect 0.0838" in flat
+    assert "no significant difference (43 queries; p adj. 0.7806, allowing for one unseen query)" in flat
+    assert "Showing a Δ of 0.0157 takes about 540 queries; 43 can show one of 0.0838" in flat
     assert "splade is better" in out
     assert "intent=description" in out
     assert "randomised Tukey HSD" in out
@@ -389,7 +387,7 @@ def test_segments_that_differ_are_flagged_and_pooled() -> None:
     whole = comparison["ndcg@10"]
     (interaction,) = whole.interactions
     assert (interaction.fields, interaction.segments, interaction.significant) == (("language",), 4, True)
-    assert f"Δ differs between 4 segments of language (interaction, p {p_text(interaction.p)})" in whole.statement
+    assert f"Δ depends on language (4 segments, interaction p {p_text(interaction.p)})" in whole.statement
     assert comparison["mrr"].interactions == ()
     segments = {r.segment["language"]: r for r in comparison.rows if r.segment and r.metric == "ndcg@10"}
     assert segments["pt"].rest is not None

@@ -225,7 +225,7 @@ def test_ids_in_stages_whose_doc_nobody_names_are_counted() -> None:
 def test_skipped_retrieval_is_told_beside_the_funnel() -> None:
     log = [line("q", [], retrieved=False), line("r", ["b"])]
     found = karat.components({"q": ["a", "c"], "r": ["b"]}, log).funnel
-    assert any("2 relevant docs are of queries for which retrieval was skipped" in note for note in found.notes)
+    assert any("retrieval was skipped for the queries of 2 relevant docs" in note for note in found.notes)
 
 
 DOCS = st.lists(st.sampled_from([f"d{i}#{j}" for i in range(4) for j in range(3)]), max_size=8)
@@ -1262,10 +1262,10 @@ def test_components_in_a_notebook_say_what_is_odd_about_the_data(tmp_path: Path)
     gold = {q: ["a"] for q in "opqr"}
     lines = [{"query_id": q, "topk": [] if q == "p" else [{"doc_id": "x"}, {"doc_id": "a"}]} for q in "pqr"]
     lines.append({"query_id": "z", "topk": [{"doc_id": "a"}]})
-    missing = "1 query of the gold without results in this run"
+    missing = "1 query of the gold without results"
     page = karat.components(gold, lines, k=1)._repr_html_()
-    assert f"<li>{missing}</li>" in page and "1 query of this run without gold: left out" in page
-    assert "<li>1 query of the gold with an empty result list</li>" in page
+    assert f"<li>{missing}</li>" in page and "1 query without gold: left out" in page
+    assert "<li>1 query of the gold got an empty list</li>" in page
     assert "<li>funnel: no line has stages" in page
     log = tmp_path / "log.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -278,7 +278,7 @@ def test_queries_without_a_line_are_counted_first_and_kept_out_of_the_other_rule
     first, second = found.findings
     assert (first.subject, len(first.queries), first.weight) == ("10 of 40", 10, 0.25)
     assert found.summary == "Queries have no line in the run (10 of 40); and 1 more finding."
-    assert second.scope == "30 of 40 queries, without those of the finding missing-queries"
+    assert second.scope == "30 of 40 queries, set aside: 10 of another finding (missing-queries)"
     assert second.evidence[0].interval.n == 30 and second.evidence[0].interval.estimate == 0.5
     assert set(second.queries) == {f"q{i}" for i in range(10, 40, 2)}
     # A run without a log: as with one, nothing else is wrong with a perfect run that lacks queries.

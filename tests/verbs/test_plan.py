@@ -305,7 +305,7 @@ def test_gates_that_queries_do_not_decide_are_named_in_the_conclusion_of_a_confi
     both = karat.plan({**config, "gates": ["recall@1000 >= 0.6", "hit@1 >= 0.4", "hit@2 >= 0.1"]})
     assert [item.ruling.needs_queries for item in both.work] == [True, False]
     assert both.conclusion.startswith("hit@1 >= 0.4: judge ")
-    assert both.conclusion.endswith("; 1 more to decide, not by queries alone: recall@1000 >= 0.6")
+    assert both.conclusion.endswith("; 1 more is undecided, not by queries alone: recall@1000 >= 0.6")
     assert karat.plan({**config, "gates": ["hit@2 >= 0.1"]}).conclusion == (
         "every gate is decided by the queries at hand"
     )

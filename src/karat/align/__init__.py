@@ -109,7 +109,7 @@ def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tupl
     if docs == chunks:
         return by_chunk, run.notes
     best, level = (by_doc, "doc") if docs > chunks else (by_chunk, "chunk")
-    note = f"level={level}: {chunks} of {total} gold ids match a chunk, {docs} match a chunk's doc"
+    note = f"matched by {level}: {chunks:,} of {total:,} gold ids are chunks in the run, {docs:,} are docs of these"
     return best, (*run.notes, note)
 
 

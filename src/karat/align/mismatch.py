@@ -76,8 +76,9 @@ def check_common_queries(
     if not others or not len(qrels) or (hits.returned >= 0).any():
         return
     advice = _spelling(others, qrels.query_ids) or "name the gold of these queries, or write the ids alike"
+    none = "its only query is not" if len(others) == 1 else f"none of its {len(others):,} queries is"
     raise InputError(
-        f"{run.path or run.name}: none of its {len(others):,} queries is in {gold}: the run has ids such as "
+        f"{run.path or run.name}: {none} in {gold}: the run has ids such as "
         f"{_first_ids(others)}, the gold such as {_first_ids(qrels.query_ids)}; expected the same query ids in both: "
         f"{advice}"
     )

@@ -30,7 +30,8 @@ def compare(
     ] = None,
     all_pairs: Annotated[bool, o.option("Compare every pair of runs, by randomised Tukey HSD.", "--all-pairs")] = False,
     replicate: Annotated[
-        list[str] | None, o.option("A run of one system built again; two or more give the noise floor.", metavar="RUN")
+        list[str] | None,
+        o.option("A rebuilt run of the same system; two or more measure the noise floor.", metavar="RUN"),
     ] = None,
     test: Annotated[
         list[str] | None,

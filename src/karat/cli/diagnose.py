@@ -14,7 +14,9 @@ def diagnose(
     qrels: Annotated[str, typer.Argument(metavar="QRELS|RESULT", help="Gold, or a saved result (--save) alone.")],
     run: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="A run, best a run log, or NAME=FILE; or the name of one in the result."),
+        typer.Argument(
+            metavar="[RUN]", help="A run (a run log tells most), NAME=FILE, or the name of one in the result."
+        ),
     ] = None,
     baseline: Annotated[
         str | None, o.option("A run whose top 10 is shown beside that of the misses.", metavar="RUN")
@@ -33,7 +35,7 @@ def diagnose(
     *,
     options: o.Options,
 ) -> None:
-    """Name the likely causes of what a run loses, with evidence, what to try, and the queries.
+    """Find out why a run misses relevant docs: likely causes, evidence, what to try, which queries.
 
     karat diagnose qrels.tsv log.jsonl --queries queries.jsonl
 

@@ -22,7 +22,7 @@ def evaluate(
     config: Annotated[
         str | None,
         o.option(
-            "Evaluate what this karat.yaml names, without its gates; flags come first.",
+            "Evaluate what this karat.yaml names, without its gates; options override it.",
             "-c",
             "--config",
             metavar="FILE",

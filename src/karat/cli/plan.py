@@ -55,7 +55,7 @@ def plan(
     outputs: Asked,
     options: o.Options,
 ) -> None:
-    """Say what gates will say of more queries, and how many would decide them.
+    """Predict what the gates would say with more queries, and how many they need.
 
     karat plan qrels.txt bm25.run --gate 'ndcg@10 >= 0.5' --truth 0.03
 

@@ -15,7 +15,7 @@ Files = Annotated[
         metavar="FILE...", help="Gold, queries, runs, corpus, or a karat.yaml with all it names; globs work."
     ),
 ]
-_ROLES = "State the role"
+_ROLES = "Files by role"
 
 
 def _role(help: str, name: str) -> object:
@@ -34,7 +34,8 @@ def validate(
     ignore: Annotated[list[str] | None, typer.Option(metavar="CODE", help="Not these checks.")] = None,
     separator: o.Separator = None,
     ontology: Annotated[
-        str | None, typer.Option(metavar="hpo|FILE.obo", help="What expected ids of case files are checked against.")
+        str | None,
+        typer.Option(metavar="hpo|FILE.obo", help="Check the expected ids of case files against this ontology."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     json: o.JsonFile = None,
@@ -51,7 +52,7 @@ def validate(
 
     karat validate --qrels labels.csv --run out.csv --ignore Q204 --strict
 
-    Exit code 1 if there is a finding at the level of errors. All checks: docs/validate.md
+    Exit code 1 if there is an error. All checks: docs/validate.md
     """
     from karat import validate as look
     from karat.report import files as outputs

@@ -161,8 +161,11 @@ def _problem(error: Any, keys: tuple[Any, ...]) -> str:
         near = nearest(str(error["input"]), choices)
         hint = f"; did you mean {near!r}?" if near else ""
         return f"{name} must be one of {', '.join(choices)}, found {shown(error['input'])}{hint}"
-    expected = error["msg"].removeprefix("Input should be ")
-    return f"{name or 'the config'} must be {_worded(expected)}, found {shown(error['input'])}"
+    expected, given = _worded(error["msg"].removeprefix("Input should be ")), error["input"]
+    hint = ""
+    if keys[0] == "segments" and expected == "text" and isinstance(given, list) and given:
+        hint = f'; segments by several fields at once are written "{",".join(map(str, given))}"'
+    return f"{name or 'the config'} must be {expected}, found {shown(given)}{hint}"
 
 
 def _worded(expected: str) -> str:

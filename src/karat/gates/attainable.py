@@ -105,7 +105,7 @@ def _notes_of_components(rows: Sequence[JudgedGate], result: Result) -> dict[str
             continue
         name = place_of(measure)[0]
         part = next(part for part in components.parts if part.name == name)
-        run = f"{row.run}: " if len({row.run for row in rows}) > 1 else ""
+        run = f"{row.run}: " if len(result.runs) > 1 else ""
         out.update(dict.fromkeys(f"{run}{name}: {note}" for note in part.notes))
     return out
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from karat.gates.kinds import Region, is_same
+from karat.gates.units import unit_of
 from karat.metrics.grammar import parse
 from karat.records import dataclass
 from karat.results.figures import level_text
@@ -40,7 +41,7 @@ INSIDE = "the threshold is inside the interval"
 HALF = 0.674
 """The truth is as near as this many standard errors with a chance of one half."""
 Kind = Literal["mean", "share", "quantile", "total"]
-_SKIP = ", or judge those that were answered with --missing skip"
+_SKIP = ", or add --missing skip to judge only the queries that were answered"
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,8 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
             )
         what = "total" if evidence.kind == "total" else "mean"
         holds = gate.region.holds(evidence.estimate)
-        return Ruling("pass" if holds else "fail", f"the {what} is {'on the right' if holds else 'on the wrong'} side")
+        where = "on the right side" if holds else _describe_side(gate, evidence.estimate, evidence.estimate)
+        return Ruling("pass" if holds else "fail", f"the {what} is {where}")
     if evidence.same_lists:
         holds = gate.region.holds(evidence.estimate)
         return Ruling("pass" if holds else "fail", "the ranked lists are identical")
@@ -229,7 +231,7 @@ def _by_interval(gate: Gate, evidence: GateEvidence, power: float) -> Ruling:
     if not any(unbounded) and region.above_low(evidence.low) and region.below_high(evidence.high):
         return Ruling("pass", "the whole interval is on the right side")
     if is_outside(region, *evidence.outer):
-        return Ruling("fail", "the whole interval is on the wrong side")
+        return Ruling("fail", f"the whole interval is {_describe_side(gate, *evidence.outer)}")
     if not any(unbounded) and any(is_same(evidence.estimate, end) for end in region.bounds):
         return Ruling("undecided", "the value is the threshold: no number of queries would decide it")
     needed = _needed(gate, evidence, power)
@@ -261,8 +263,21 @@ def describe_tie(gate: Gate, evidence: GateEvidence) -> str:
 
 def is_outside(region: Region, low: float, high: float) -> bool:
     """Whether a whole interval is on the wrong side; an end that is NaN is unknown."""
-    too_low = not math.isnan(high) and not region.above_low(high)
-    return too_low or (not math.isnan(low) and not region.below_high(low))
+    return _is_too_low(region, high) or (not math.isnan(low) and not region.below_high(low))
+
+
+def _is_too_low(region: Region, high: float) -> bool:
+    return not math.isnan(high) and not region.above_low(high)
+
+
+def _describe_side(gate: Gate, low: float, high: float) -> str:
+    """On which side of which threshold all is that fails: `below the threshold of 0.4`, `not above that of 0`."""
+    below, region = _is_too_low(gate.region, high), gate.region
+    bound = region.low if below else region.high
+    at = is_same(high if below else low, bound)
+    side = ("not above" if below else "not below") if at else ("below" if below else "above")
+    number = f"×{bound:g}" if gate.scale == "ratio" else f"{bound:g} {unit_of(gate.metric)}".rstrip()
+    return f"{side} the threshold of {number}"
 
 
 def _needed(gate: Gate, evidence: GateEvidence, power: float) -> _Needed:

@@ -128,7 +128,10 @@ class WorkItem:
     @property
     def statement(self) -> str:
         """What to do: `judge about 120 to 400 more queries where language = es-AR`; `run` where no gold is needed."""
-        where = f" where {segment_text(self.segment)}" if self.segment else ""
+        return self.state(f" where {segment_text(self.segment)}" if self.segment else "")
+
+    def state(self, where: str) -> str:
+        """The same, with where that is in other words."""
         if not self.ruling.needs_queries:
             return f"more queries alone do not decide it{where}: {self.ruling.why}"
         verb = "run" if parse(self.gate.metric).over_whole_run else "judge"

@@ -38,7 +38,7 @@ def value_text(row: JudgedGate) -> str:
 
 
 def describe(row: JudgedGate) -> str:
-    """What was measured and what is asked for: `mrr fell by 0.158 [0.081, 0.259]; a fall of at most 0.1 is allowed`."""
+    """What was measured and what is asked for: `mrr fell by 0.158 [0.081, 0.259]; it may fall by at most 0.1`."""
     name, where = row.gate.name, f" where {row.where}" if row.where else ""
     head = f"{name}: " if name else ""
     metric = f"{row.gate.metric} (pooled)" if row.found.method == POOLED else row.gate.metric
@@ -58,6 +58,8 @@ def describe(row: JudgedGate) -> str:
         return f"{head}{metric}{where} is {away}{level} {side} {reference(row)}; it must not be {wrong}"
     if abs(one.value) <= SAME:
         moved = "did not change"
+    elif one.low < 0 < one.high:
+        moved = f"changed by {one.sentence}{level}"
     else:
         moved = f"{'fell' if one.value < 0 else 'rose'} by {one.size} {one.size_interval}".rstrip() + level
     against = "" if row.gate.against == BASELINE else f" against {row.against}"

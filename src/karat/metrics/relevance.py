@@ -171,7 +171,8 @@ def wrecall(r: Rankings, k: Cutoff = ALL) -> Values:
     formula="1 / rank of the first relevant doc, 0 if there is none in the top k",
     tells="How close to the top the first relevant doc is.",
     use_when="One answer is enough: known items, question answering.",
-    caution="A mean of .5 does not mean an average rank of 2: it is a harmonic mean. Blind after the first hit.",
+    caution="A value of .5 does not mean that the first hit is at rank 2 on average: it is a harmonic mean. Blind after"
+    " the first hit.",
     cites="Voorhees 1999",
     monotone=True,
     targets={"mrr": 0.8},

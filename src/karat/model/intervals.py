@@ -47,5 +47,5 @@ class Intervals(OptionGroup):
     resamples: int = option(RESAMPLES, "Bootstrap resamples.", least=100, metavar="N")
     seed: int = option(SEED, "Seed of the resamples; the same seed gives the same output.", least=0, metavar="N")
     sequential: bool = option(
-        False, "Intervals that hold however often you look, over queries by the date in their field added."
+        False, "Intervals that stay valid however often you look; queries need a date in their field added."
     )

@@ -126,7 +126,7 @@ class Policy(OptionGroup):
     empty_gold: AbsenceRule = option("zero", "A query without relevant docs: score it 0, or leave it out.")
     level: Level = option("auto", "Match gold ids with chunks or with the docs they belong to.")
     chunk_credit: ChunkCredit = option(
-        "first", "With gold by doc: credit a doc's first chunk alone, or later ones in precision too."
+        "first", "If the gold names docs: credit a doc's first chunk alone, or later ones in precision too."
     )
     separator: str = option(
         SEPARATOR,

@@ -14,7 +14,7 @@ from karat.report.marks import NO_DECISION, emoji_of, mark_of
 from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_of
 from karat.results.decisions import Decision, describe_families
-from karat.results.figures import estimate_figure, figure, p_text, percent_text
+from karat.results.figures import estimate_figure, figure, percent_text
 from karat.results.reading import readings_text
 from karat.results.remarks import Remark
 from karat.results.words import (
@@ -206,7 +206,7 @@ _CHANGE = ["Δ", "p adj.", "won/tied/lost", "n"]
 
 
 def _change_cells(row: Decision, shared: SharedLevels | None = None) -> list[str]:
-    p = TOO_FEW if row.small else text(p_text(row.p_adjusted))
+    p = TOO_FEW if row.small else text(row.p_adjusted_text)
     return [_change(row, shared), p, f"{row.wins}/{row.ties}/{row.losses}", f"{row.n:,}"]
 
 

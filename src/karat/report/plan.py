@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 from karat.gates.wording import label_gate
 from karat.records import dataclass
 from karat.results.figures import percent_text
-from karat.results.words import units_text
+from karat.results.words import segment_text, units_text
 from karat.verbs.plan import Plan, needed_text
 
 if TYPE_CHECKING:
     from karat.gates.plans import GateForecast
+
+
+PLACE = "\0"
+"""Stands for the segments in a statement until they are known."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,41 @@ class PlanSection:
     lines: tuple[str, ...] = ()
 
 
+WORK = "Work list: what would decide the undecided gates"
+
+
+def chances(source: Plan) -> list[PlanSection]:
+    """The chances of each gate against n."""
+    return [_chances(gate, source.power) for gate in source.gates]
+
+
 def sections(source: Plan) -> list[PlanSection]:
     """The chances of each gate against n, and the work list."""
-    out = [_chances(gate, source.power) for gate in source.gates]
+    out = chances(source)
     if source.work:
         rows = tuple((label_gate(item.gate), item.run, item.statement) for item in source.work)
-        out.append(PlanSection("Work list: what would decide the undecided gates", ("gate", "run", "work"), rows))
+        out.append(PlanSection(WORK, ("gate", "run", "work"), rows))
+    return out
+
+
+def work_by_gate(source: Plan) -> dict[str, list[tuple[str, str]]]:
+    """The work list by gate: the runs, and what is to be done for each of them.
+
+    What several segments of a gate ask for alike is said once, and so is what several runs do.
+    """
+    out: dict[str, list[tuple[str, str]]] = {}
+    for gate in dict.fromkeys(label_gate(item.gate) for item in source.work):
+        items = [item for item in source.work if label_gate(item.gate) == gate]
+        segments: dict[tuple[str, str], list[str]] = {}
+        for item in items:
+            segments.setdefault((item.run, item.state(PLACE)), []).append(segment_text(item.segment))
+        runs: dict[str, list[str]] = {}
+        for (run, work), names in segments.items():
+            where = (
+                "" if names == [""] else f" where {names[0]}" if len(names) == 1 else f" in each of {'; '.join(names)}"
+            )
+            runs.setdefault(work.replace(PLACE, where), []).append(run)
+        out[gate] = [(", ".join(names), work) for work, names in runs.items()]
     return out
 
 
@@ -58,7 +91,7 @@ def legend(source: Plan) -> tuple[str, ...]:
             )
     if any(item.ruling.needs_queries for item in source.work):
         out.append(
-            f"work list: a power of {percent_text(source.power)}, at both ends of the interval that holds the truth "
-            f"with a chance of {percent_text(0.5)}"
+            f"work list: a chance of {percent_text(source.power)} of a decision, with the truth at the far or the near "
+            f"end of its {percent_text(0.5)} interval"
         )
     return tuple(out)

@@ -19,7 +19,7 @@ from karat.results.no_spread import describe_equal_changes
 from karat.results.words import BASELINE, SharedLevels, plural, queries_text, round_up, segment_text
 from karat.stats.aggregates import NEUTRAL, ChangeScale
 from karat.stats.changes import ONE_MORE
-from karat.stats.defaults import ALPHA
+from karat.stats.defaults import ALPHA, LEAST_P
 from karat.stats.intervals import ALL_EQUAL, Interval
 from karat.stats.power import POWER, detectable, fewest_queries, power_of
 from karat.store.codec import rounded
@@ -79,10 +79,8 @@ class SegmentInteraction:
     significant: bool
 
     def __str__(self) -> str:
-        verb = "differs" if self.significant else "does not differ significantly"
-        return (
-            f"Δ {verb} between {self.segments} segments of {', '.join(self.fields)} (interaction, p {p_text(self.p)})"
-        )
+        head = "Δ depends on" if self.significant else "no sign that Δ depends on"
+        return f"{head} {', '.join(self.fields)} ({self.segments} segments, interaction p {p_text(self.p)})"
 
 
 @dataclass(frozen=True)
@@ -188,6 +186,12 @@ class Decision:
         return self.difference.estimate
 
     @property
+    def p_adjusted_text(self) -> str:
+        """The p that decides, in writing: below its own value where the p of the test is only known to be below one."""
+        below = "< " if self.p.get(self.decided_by) == LEAST_P and self.p_adjusted > LEAST_P else ""
+        return below + p_text(self.p_adjusted)
+
+    @property
     def shift(self) -> float:
         """How far Δ is from no change, and in which direction: the logarithm of a ratio, else Δ itself."""
         return self._distance(self.delta)
@@ -281,7 +285,7 @@ class Decision:
     def _finding(self) -> str:
         """The conclusion but for the comparison of segments."""
         label = TEST_LABELS.get(self.decided_by)
-        test = f"{f'test with {label}' if label else self.decided_by}, p adj. {p_text(self.p_adjusted)}"
+        test = f"p adj. {self.p_adjusted_text}, {f'allowing for {label}' if label else self.decided_by}"
         if self.without_spread:
             single = math.isnan(self.difference.n_eff)
             text = describe_equal_changes(self.metric, self.delta, self.n, scale=self.scale, single=single)
@@ -294,9 +298,7 @@ class Decision:
             text = f"no significant difference ({queries_text(self.n)}; {test})"
             neutral = NEUTRAL[self.scale]
             if self.difference.low > neutral or self.difference.high < neutral:
-                text += (
-                    f"; the interval of this comparison alone excludes {neutral:g}, p adjusted by {self.family} decides"
-                )
+                text += f"; on its own the interval excludes {neutral:g}, but p decides, adjusted by {self.family}"
             text += self._power
         else:
             few = "; too few for an interval" if self.difference.method == "none" else ""
@@ -337,15 +339,15 @@ class Decision:
         if self.needed is None and self.shift == 0:
             out.append(f"No number of queries would show a {self.scale} of {NEUTRAL[self.scale]:g}")
         elif self.needed is not None and self.needed > self.n:
-            out.append(f"Detecting {self.size(self.delta)} needs about {round_up(self.needed):,} queries")
+            out.append(f"Showing a Δ of {self.size(self.delta)} takes about {round_up(self.needed):,} queries")
         if self.detects_nothing:
-            out.append(f"{self.n:,} can detect no difference, however large")
+            out.append(f"{self.n:,} can show no difference, however large")
         elif self.detectable == self.detectable:
             often = ""
             if self.needed is not None and self.needed <= self.n:  # and yet this one was not found
                 adjusted = self.family is not None and self.family.method == "bh" and self.family.size > 1
                 often = f" in {10 * POWER:g} of 10 samples" + (" (without a correction)" if adjusted else "")
-            out.append(f"{self.n:,} can detect {self.size(self.detectable)}{often}")
+            out.append(f"{self.n:,} can show {'one' if out else 'a Δ'} of {self.size(self.detectable)}{often}")
         return f". {'; '.join(out)}" if out else ""
 
     @property
@@ -439,11 +441,11 @@ def describe_families(rows: Sequence[Decision]) -> str:
     for row in rows:
         if row.family is not None:
             texts[row.primary][str(row.family)] = None
-    first, others = ("; ".join(texts[side]) for side in (True, False))
+    first, others = (", ".join(texts[side]) for side in (True, False))
     if not (first and others):
         return f"p adjusted: {first or others}" if first or others else ""
     primary = next(row.metric for row in rows if row.primary)
-    return f"p adjusted: {primary} (primary) by {first}; other metrics by {others}"
+    return f"p adjusted: {primary} (primary): {first}; other metrics: {others}"
 
 
 def number(value: float | None) -> float:

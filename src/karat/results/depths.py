@@ -42,7 +42,7 @@ class DepthGap:
         if self.cutoff is not None:
             return f"{ends_text(self.ends)}, so {self.metric} counts nothing below it; retrieve deeper lists, {_AS_IS}"
         least = min(self.ends.values())
-        unequal = f"{ends_text(self.ends)}, so {self.metric} compares lists of unequal depth"
+        unequal = f"{ends_text(self.ends)}, so {self.metric} does not compare them fairly"
         return f"{unequal}; use a cutoff up to {least:,}, {_AS_IS}"
 
 
@@ -96,8 +96,8 @@ def describe_depths(runs: Sequence[RunResult]) -> list[str]:
             out.append(f"{ends_text({run.name: depth_of(run) or 0})}, so {', '.join(short)} {verb} nothing below it")
     gaps = [gap for m in metrics if (gap := find_depth_gap(m, runs)) is not None and gap.cutoff is None]
     if gaps:
-        verb, names = "compares" if len(gaps) == 1 else "compare", ", ".join(gap.metric for gap in gaps)
-        out.append(f"{ends_text(gaps[0].ends)}, so {names} {verb} lists of unequal depth")
+        verb, names = "does" if len(gaps) == 1 else "do", ", ".join(gap.metric for gap in gaps)
+        out.append(f"{ends_text(gaps[0].ends)}, so {names} {verb} not compare them fairly")
     return out
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
 from karat.records import dataclass
+from karat.stats.defaults import LEAST_P
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -172,7 +173,9 @@ def change_text(metric: str, before: float, after: float, *, short: bool = False
 
 
 def p_text(p: float) -> str:
-    """A p value: four decimals, and a power of ten below that."""
+    """A p value: four decimals, a power of ten below that, and a bound where no smaller one is computed."""
+    if p == LEAST_P:
+        return f"< {LEAST_P:g}"
     return UNDEFINED if p != p else f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
 
 
@@ -229,4 +232,10 @@ def _fixed(value: float, decimals: int) -> str:
 def _range(low: float, high: float, decimals: int) -> str:
     if low != low and high != high:
         return ""
-    return f"[{', '.join(UNDEFINED if x != x else _fixed(x, decimals) for x in (low, high))}]"
+    return f"[{', '.join(UNDEFINED if x != x else _fixed(x, _not_zero(x, decimals)) for x in (low, high))}]"
+
+
+def _not_zero(end: float, decimals: int) -> int:
+    """So many decimals that an end that is not 0 is not printed as 0: an interval that excludes 0 shows it."""
+    hidden = math.isfinite(end) and abs(end) > SAME and round(end, decimals) == 0
+    return min(MOST, -_magnitude(end)) if hidden else decimals

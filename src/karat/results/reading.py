@@ -49,17 +49,16 @@ class Reading:
 
     @property
     def text(self) -> str:
-        """In words: `good; target 0.9 not reached, the gold allows 0.38`."""
-        parts = [self.band] if self.band else []
-        if self.target is not None:
-            text = f"target {self.target:g} {'' if self.reaches(self.target) else 'not '}reached"
-            if self.strict_target is not None and self.reaches(self.target):
-                strict = "also" if self.reaches(self.strict_target) else "not"
-                text += f", strict {self.strict_target:g} {strict} reached"
-            if self.attainable is not None:
-                text += f", the gold allows {figure(self.metric, self.attainable).short}"
-            parts.append(text)
-        return "; ".join(parts)
+        """In words: `good; target 0.9 not reached`; no band where the gold puts the target out of reach."""
+        if self.target is None:
+            return self.band
+        if self.attainable is not None:
+            return f"the gold allows at most {figure(self.metric, self.attainable).short} (target {self.target:g})"
+        text = f"target {self.target:g} {'' if self.reaches(self.target) else 'not '}reached"
+        if self.strict_target is not None and self.reaches(self.target):
+            strict = f"strict target {self.strict_target:g}"
+            text = f"{strict} reached" if self.reaches(self.strict_target) else f"{text}, {strict} not"
+        return "; ".join(filter(None, (self.band, text)))
 
 
 def read_value(run: RunResult, metric: str) -> Reading | None:

@@ -69,7 +69,7 @@ def data_remarks(
     notes = {run.name: [text for text in run.notes if text not in mismatches] for run in runs}
     return (
         *(Remark(text, True) for text in _few_cases(runs)),
-        *(Remark(text, True) for text in _say_once(remarks, of_all=None if of_more else "each run: ")),
+        *(Remark(text, True) for text in _say_once(remarks, of_all=None if of_more else "all runs: ")),
         *(Remark(text, True) for text in _say_once({run.name: _gold_warnings(run) for run in runs}, of_all="")),
         *(Remark(text, True) for text in describe_depths([*beside, *runs])),
         *(Remark(text, True) for text in describe_unequal_answers([*beside, *runs])),
@@ -104,8 +104,9 @@ def describe_units(run: RunResult) -> str:
         return ""
     count = len(units.unit)
     causes = (len(units) < count, bool((units.weight != units.weight[0]).any()))
-    cause = " and ".join(word for word, holds in zip(("conversations", "weights"), causes, strict=True) if holds)
-    return f"{queries_text(count)} count as {independent_text(units.effective)} ({cause})"
+    words = ("queries of one conversation are alike", "weights differ")
+    cause = " and ".join(word for word, holds in zip(words, causes, strict=True) if holds)
+    return f"{cause}: {queries_text(count)} count as {independent_text(units.effective)}"
 
 
 def _primary_units(run: RunResult) -> Units:
@@ -136,12 +137,12 @@ def warnings(run: RunResult) -> list[str]:
     out += run.mismatches
     if c.get("missing"):
         scope = ": left out" if run.policy.missing == "skip" else ""
-        out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results in this run{scope}")
+        out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results{scope}")
     if empty := _empty_lists(run):
         whose = "" if run.is_without_gold else " of the gold"
-        out.append(f"{plural(empty, 'query', 'queries')}{whose} with an empty result list{_after_selection(run)}")
+        out.append(f"{plural(empty, 'query', 'queries')}{whose} got an empty list{_after_selection(run)}")
     if c.get("without_gold") and (scope := _left_out(run)):
-        out.append(f"{plural(c['without_gold'], 'query', 'queries')} of this run without gold: {scope}")
+        out.append(f"{plural(c['without_gold'], 'query', 'queries')} without gold: {scope}")
     if c.get("duplicates"):
         out.append(f"{plural(c['duplicates'], 'repeated doc', 'repeated docs')}: only the best place counts")
     return out
@@ -245,7 +246,7 @@ def describe_unjudged(runs: Sequence[RunResult]) -> list[str]:
     if not any(run.counts.get("unjudged_at_10") for run in runs):
         return []
     text = ", ".join(f"{run.name} {run.counts.get('unjudged_at_10', 0):,}{_of_top(run)}" for run in runs)
-    return [f"unjudged docs in the top 10 (counted as not relevant): {text}"]
+    return [f"docs in the top 10 that nobody judged (counted as not relevant): {text}"]
 
 
 def _of_top(run: RunResult) -> str:

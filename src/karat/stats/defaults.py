@@ -15,3 +15,5 @@ MIN_UNITS = 5
 """With fewer conversations, or fewer units of equal weight, nothing is judged."""
 DRAWS = 100_000
 """Random sign flips of a randomization test."""
+LEAST_P = 1e-12
+"""A p that is computed is not known to be right below this: it stands for all that are smaller."""

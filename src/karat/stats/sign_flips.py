@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from karat.records import dataclass
-from karat.stats.defaults import DRAWS, SEED
+from karat.stats.defaults import DRAWS, LEAST_P, SEED
 from karat.stats.distributions import normal_quantile
 from karat.stats.intervals import TOLERANCE
 from karat.stats.random_bytes import random_bytes
@@ -51,8 +51,6 @@ AT_ONCE = 1 << 13
 """Draws whose sums fit into a cache."""
 NOTHING = 1e-60
 """A product of cosines that is smaller changes no digit of a chance: its powers, which take long, are not computed."""
-LEAST_P = 1e-12
-"""What is computed is not known to be right below this."""
 
 
 class Flips(NamedTuple):

@@ -440,7 +440,7 @@ def decisions_table(rows: Sequence[Decision]) -> Table:
             figure(d.metric, d.mean_candidate).text,
             str(d.figure),
             p_text(d.p.get(d.decided_by, math.nan)),
-            p_text(d.p_adjusted),
+            d.p_adjusted_text,
             d.outcome,
         )
         for d in sorted(rows, key=lambda d: d.segment is not None)

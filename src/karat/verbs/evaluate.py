@@ -197,8 +197,9 @@ def _grading(data: Data, gold: Gold | None) -> JudgeGrades | None:
 def _check_table(table: Queries, query_ids: Collection[str]) -> None:
     """Refuse a table of queries that knows none of those evaluated: weights and segments would vanish unseen."""
     if query_ids and len(table) and not table.no_answer and not any(q in table.fields for q in query_ids):
+        none = "its only query was not" if len(table) == 1 else f"none of its {len(table):,} queries was"
         raise InputError(
-            f"{table.source}: none of its {len(table):,} queries was evaluated: it has ids such as "
+            f"{table.source}: {none} evaluated: it has ids such as "
             f"{shown(next(iter(table.fields)))}, gold and runs have ids such as {shown(next(iter(query_ids)))}; "
             "name the table of these queries"
         )

@@ -72,7 +72,7 @@ class Plan(Documented):
         if not self.work:
             return "every gate is decided by the queries at hand"
         first, *rest = sorted(self.work, key=lambda item: not item.is_counted)
-        more = f"; {len(rest)} more to decide" if rest else ""
+        more = f"; {len(rest)} more {'is' if len(rest) == 1 else 'are'} undecided" if rest else ""
         others = list(dict.fromkeys(label_gate(item.gate) for item in rest if not item.ruling.needs_queries))
         if others and first.ruling.needs_queries:
             more += f", not by queries alone: {', '.join(others)}"

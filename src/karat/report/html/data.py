@@ -199,7 +199,7 @@ def p_note(row: Decision) -> str:
     raw = row.p.get(row.decided_by)
     if raw is None or raw != raw or row.family is None:
         return ""
-    return f"p {p_text(raw)}, adjusted {p_text(row.p_adjusted)}"
+    return f"p {p_text(raw)}, adjusted {row.p_adjusted_text}"
 
 
 # Aggregates.

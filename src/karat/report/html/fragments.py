@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karat.align.term_ids import COLLAPSED
 from karat.model.policy import RELEVANT
@@ -21,8 +20,8 @@ from karat.report.html.model import (
 )
 from karat.report.marks import tone_of
 from karat.report.terminal.components import counts_text, end_text
-from karat.report.words import TIES, TITLES
-from karat.results.figures import p_text, share_figure
+from karat.report.words import TITLES, describe_facts, order_text
+from karat.results.figures import share_figure
 from karat.results.remarks import CASES
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def _row(name: str, one: Interval) -> PartRow:
 def _change(name: str, change: Decision) -> PartChange:
     before, after = (share_figure(value).text for value in (change.mean_baseline, change.mean_candidate))
     it = share_figure(change.delta, change.difference.low, change.difference.high, difference=True)
-    p = f"p {p_text(change.p_adjusted)}" if change.p_adjusted == change.p_adjusted else ""
+    p = f"p {change.p_adjusted_text}" if change.p_adjusted == change.p_adjusted else ""
     tone = tone_of(change.outcome)
     return PartChange(name, before, after, _defined(change.delta), typeset(it.text), typeset(it.interval), p, tone)
 
@@ -155,9 +154,6 @@ COUNTS = {
 }
 
 
-FACTS = {"code_version": "your retriever's code", "k_raw": "docs requested", "index_storage": "index size"}
-
-
 def difference_text(what: str, here: str, there: str) -> str:
     label = "your code changed" if what == "code_version" else what.replace("_", " ")
     return f"{label}: {here} here, {there} in the baseline"
@@ -172,7 +168,7 @@ def facts_of(source: Source) -> list[tuple[str, str]]:
     result = source.result
     facts = [(f"fingerprint of {n}", text) for n, text in prints_of(source)]
     facts += [(n.replace("_", " "), str(value)) for n, value in result.conventions.items()]
-    facts.append(("order", TIES))
+    facts.append(("order", order_text(result.runs)))
     facts.append(("relevant", f"grade ≥ {RELEVANT:g} unless the metric sets rel="))
     sampling = result.runs[0].sampling
     resamples = f"{sampling.resamples:,} resamples, seed {sampling.seed}"
@@ -189,14 +185,8 @@ def facts_by_run(runs: Sequence[RunResult]) -> dict[str, list[str]]:
     each: list[dict[str, str]] = []
     lacking = {k for run in runs for k, n in run.counts.items() if n and k not in ("queries", CASES)}
     for run in runs:
-        mine = {FACTS.get(k, k.replace("_", " ")): _fact(k, v) for k, v in run.facts.items() if k != "tag"}
+        mine = dict(describe_facts(run.facts))
         mine |= {COUNTS.get(k, k.replace("_", " ")): f"{n:,}" for k, n in run.counts.items() if k in lacking}
         each.append(mine)
     labels = dict.fromkeys(label for mine in each for label in mine)
     return {label: [mine.get(label, "") for mine in each] for label in labels}
-
-
-def _fact(label: str, value: Any) -> str:
-    if label == "index_storage" and isinstance(value, (int, float)):
-        return f"{value / 1e6:,.1f} MB" if value >= 1e5 else f"{value / 1e3:,.0f} kB"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -12,8 +12,7 @@ from karat.report.terminal.console import colour_of, console, line, note
 from karat.report.terminal.evaluate import show_judged, show_readings, show_scope
 from karat.report.terminal.tables import show_figures, show_segments
 from karat.report.view import View, view_of
-from karat.report.words import ORDER, OUTCOMES
-from karat.results.fingerprints import fact_text
+from karat.report.words import ORDER, OUTCOMES, describe_facts
 from karat.results.words import plain, tally_text
 
 if TYPE_CHECKING:
@@ -173,6 +172,6 @@ def _falls(out: Console, view: View, verbose: bool) -> None:
 def facts(check: Check, out: Console) -> None:
     """What is known of the systems that were judged."""
     for run in check.result.runs:
-        if run.name in check.candidates and (known_facts := {k: v for k, v in run.facts.items() if k != "tag"}):
-            text = " · ".join(f"{k} {fact_text(v)}" for k, v in known_facts.items())
+        if run.name in check.candidates and (known_facts := describe_facts(run.facts)):
+            text = " · ".join(f"{name} {value}" for name, value in known_facts)
             out.print(line(plain(f"{run.name}: {text}"), style="dim"))

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
-from karat.report.terminal.console import colour_of, console, grid, line, note
+from karat.report.terminal.console import colour_of, console, grid, head_of, lay_runs, least_width, line, note, wrapped
 from karat.report.terminal.evaluate import show_judged
 from karat.results.decisions import TEST_LABELS, Decision, describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
-from karat.results.words import TOO_FEW, plain, plural, segment_text
+from karat.results.words import FEW_MARK, describe_few, plain, plural, segment_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
     from rich.table import Table
 
     from karat.results.words import SharedLevels
-    from karat.verbs.compare import Comparison
+    from karat.verbs.compare import Comparison, PairwiseTest
 
-WIDE = 96
+CONTRAST = 12
+"""The fewest characters of the words beside a segment."""
 
 
 def show(comparison: Comparison, *, top: int = 5) -> None:
@@ -27,14 +31,14 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
     for candidate in dict.fromkeys(r.candidate for r in comparison.rows):
         rows = [r for r in comparison.rows if r.candidate == candidate]
         out.print(line((plain(candidate), "bold"), " against ", (plain(comparison.baseline), "bold")))
-        out.print(_overall([r for r in rows if r.segment is None], comparison, out.width))
+        out.print(_overall(out, [r for r in rows if r.segment is None], comparison))
         for row in rows:
             if row.segment is None:
                 out.print(line(f"  {plain(row.statement)}"))
                 if (shared := _shared_levels(row, comparison)) is not None:
                     out.print(line(f"  {row.metric}, {shared}", style="dim"))
         if any(r.segment is not None for r in rows):
-            _segments(out, rows)
+            _segments(out, rows, comparison.result.runs[0].sampling.minimum)
         if top:
             _movers(out, comparison, candidate, top)
         out.print()
@@ -56,15 +60,19 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
     out.print(line(" · ".join(parts), style="dim"))
 
 
-def _overall(rows: list[Decision], comparison: Comparison, width: int) -> Table:
+def _overall(out: Console, rows: list[Decision], comparison: Comparison) -> Table:
     """All figures where there is room, else those that decide."""
+    table = _overall_table(rows, comparison, wide=True)
+    return table if least_width(table) <= out.width else _overall_table(rows, comparison, wide=False)
+
+
+def _overall_table(rows: list[Decision], comparison: Comparison, *, wide: bool) -> Table:
     tests = list(dict.fromkeys(t for r in comparison.rows for t in r.p))
-    wide = width >= WIDE + 12 * len(tests)
     means, extras = (
         ([comparison.baseline, rows[0].candidate], [f"p {TEST_LABELS.get(t, t)}" for t in tests]) if wide else ([], [])
     )
     last = ["d_z", "won/tied/lost", "n"] if wide else ["won/tied/lost"]
-    table = grid("metric", *map(plain, means), "Δ", "interval", *extras, "p adj.", *last)
+    table = wrapped(grid("metric", *map(head_of, means), "Δ", "interval", *extras, "p adj.", *last))
     for r in rows:
         one, outcomes = r.figure, f"{r.wins}/{r.ties}/{r.losses}"
         values = [figure(r.metric, r.mean_baseline).text, figure(r.metric, r.mean_candidate).text] if wide else []
@@ -74,7 +82,7 @@ def _overall(rows: list[Decision], comparison: Comparison, width: int) -> Table:
             line((one.text, colour_of(r.outcome))),
             one.interval,
             *([p_text(r.p.get(t, math.nan)) for t in tests] if wide else []),
-            p_text(r.p_adjusted),
+            r.p_adjusted_text,
             *([effect_text(r.effect_size), outcomes, str(r.n)] if wide else [outcomes]),
         )
     return table
@@ -84,30 +92,33 @@ def _shared_levels(row: Decision, comparison: Comparison) -> SharedLevels | None
     return row.shared_levels(comparison.result[comparison.baseline], comparison.result[row.candidate])
 
 
-def _segments(out: Console, rows: list[Decision]) -> None:
+def _segments(out: Console, rows: list[Decision], minimum: int) -> None:
     metrics = list(dict.fromkeys(r.metric for r in rows))
     metric = next((r.metric for r in rows if r.primary), metrics[0])
-    pooled = out.width >= WIDE and any(r.pooled is not None for r in rows if r.metric == metric)
-    table = grid(f"Δ {metric} by segment", "n", "Δ", "interval", *(["pooled Δ"] if pooled else []), "p adj.")
-    table.add_column("", no_wrap=True)
-    for r in rows:
-        if r.segment is None or r.metric != metric:
-            continue
-        flag = "; ".join(filter(None, (TOO_FEW if r.small else "", r.contrast)))
-        name = plain(segment_text(r.segment, "="))
-        one = r.figure
-        beside = [str(r.pooled_figure) if r.pooled is not None else ""] if pooled else []
-        cells = (name, str(r.n), one.text, one.interval, *beside, p_text(r.p_adjusted), flag)
-        table.add_row(*cells, style=("dim" if r.small else colour_of(r.outcome)) or None)
-    out.print(table)
+    parts = [r for r in rows if r.segment is not None and r.metric == metric]
+    table = _segment_table(metric, parts, pooled=any(r.pooled is not None for r in parts))
+    out.print(table if least_width(table) <= out.width else _segment_table(metric, parts, pooled=False))
+    if any(r.small for r in parts):
+        out.print(line(f"  {describe_few(minimum)}", style="dim"))
     if len(metrics) > 1:
         others = {tuple(r.segment.items()) for r in rows if r.segment and r.significant and r.metric != metric}
         rest = (
-            f"others differ significantly in {plural(len(others), 'segment')}: --markdown and --json show them"
+            f"others differ significantly in {plural(len(others), 'segment')}: see --markdown or --json"
             if others
             else "no other metric differs significantly in a segment"
         )
-        out.print(line(f"  only {metric}, the primary metric; {rest}", style="dim"))
+        out.print(line(f"  shown: {metric} (primary); {rest}", style="dim"))
+
+
+def _segment_table(metric: str, rows: list[Decision], *, pooled: bool) -> Table:
+    table = grid(f"Δ {metric} by segment", "n", "Δ", "interval", *(["pooled Δ"] if pooled else []), "p adj.")
+    wrapped(table).add_column("", min_width=CONTRAST if any(r.contrast for r in rows) else None)
+    for r in rows:
+        name, one = plain(segment_text(r.segment, "=")) + (f" {FEW_MARK}" if r.small else ""), r.figure
+        beside = [str(r.pooled_figure) if r.pooled is not None else ""] if pooled else []
+        cells = (name, str(r.n), one.text, one.interval, *beside, r.p_adjusted_text, r.contrast)
+        table.add_row(*cells, style=("dim" if r.small else colour_of(r.outcome)) or None)
+    return table
 
 
 def _movers(out: Console, comparison: Comparison, candidate: str, top: int) -> None:
@@ -122,13 +133,19 @@ def _movers(out: Console, comparison: Comparison, candidate: str, top: int) -> N
 def _pairs(out: Console, comparison: Comparison) -> None:
     for metric, pairs in comparison.pairs.items():
         names = list(pairs.p)
-        table = grid(f"p of all pairs, {metric}", *map(plain, names))
-        for a in names:
-            table.add_row(plain(a), *("" if a == b else p_text(pairs.p[a][b]) for b in names))
-        out.print(table)
+        build = partial(_pairs_table, pairs, metric)
+        for table in lay_runs(out, names, build, 0)[0]:
+            out.print(table)
         out.print(
             line(
                 f"  {pairs.method}: for any pair; the p adj. above are for candidates against the baseline alone\n",
                 style="dim",
             )
         )
+
+
+def _pairs_table(pairs: PairwiseTest, metric: str, names: Sequence[str], _: int) -> Table:
+    table = grid(f"p of all pairs, {metric}", *map(head_of, names))
+    for a in pairs.p:
+        table.add_row(head_of(a), *("" if a == b else p_text(pairs.p[a][b]) for b in names))
+    return table

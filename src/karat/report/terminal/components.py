@@ -8,7 +8,7 @@ from karat.report.terminal.console import console, line, note
 from karat.report.words import TITLES
 from karat.results.components import Component, Components, improvement
 from karat.results.decisions import Decision, number
-from karat.results.figures import change_text, p_text, percent_text, share_figure
+from karat.results.figures import change_text, percent_text, share_figure
 from karat.results.words import plain, plural, queries_text
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def change_line(name: str, change: Decision) -> str:
         return f"{name} –"
     more = improvement(change)
     percent = f", {more:+.1f}%" if more == more else ", no percentage of a zero"
-    test = f", p {p_text(change.p_adjusted)}" if change.p_adjusted == change.p_adjusted else ""
+    test = f", p {change.p_adjusted_text}" if change.p_adjusted == change.p_adjusted else ""
     wins = f"won {change.wins}, lost {change.losses}"
     one = share_figure(change.delta, change.difference.low, change.difference.high, difference=True)
     values = change_text(name, change.mean_baseline, change.mean_candidate, short=True)
@@ -143,7 +143,7 @@ def show_stress(stress: Stress, top: int = 10) -> None:
     change = stress.change
     drop = share_figure(stress.drop, -change.difference.high, -change.difference.low)
     means = change_text(stress.metric, change.mean_baseline, change.mean_candidate)
-    rest = f"{drop.interval} with negatives on top ({means}), p {p_text(change.p_adjusted)}"
+    rest = f"{drop.interval} with negatives on top ({means}), p {change.p_adjusted_text}"
     out.print(line((f"{stress.metric} drops by {drop.text}", "bold"), f" {rest}; {queries_text(stress.queries)}"))
     negatives = sum(len(r.negatives) for r in stress.rows)
     parts = (

@@ -6,14 +6,14 @@ import os
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from karat.errors import UsageError
 from karat.report.marks import tone_of
-from karat.results.words import without_controls
+from karat.results.words import plain, without_controls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
     from rich.progress import TaskID
@@ -84,9 +84,62 @@ def grid(*heads: str | Text, gap: int = 2, ruled: bool = False, header: bool = T
     return table
 
 
-def head_width() -> int | None:
-    """A file holds names whole; a screen has no room for long ones."""
-    return HEAD if sys.stdout.isatty() else None
+def head_of(name: str) -> str:
+    """A name that heads a column: a file holds it whole, on a screen a long one loses its middle."""
+    text = plain(name)
+    if not sys.stdout.isatty() or len(text) <= HEAD:
+        return text
+    end = (HEAD - 1) // 2
+    return f"{text[: HEAD - 1 - end]}…{text[-end:]}"
+
+
+def wrapped(table: Table) -> Table:
+    """The table with a first column that wraps at spaces, and gives way to the figures beside it."""
+    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
+    return table
+
+
+def least_width(table: Table) -> int:
+    """The characters that a table needs so that no figure is cut: what wraps needs its longest word."""
+    from rich.cells import cell_len
+
+    total = 0
+    for column in table.columns:
+        lines = [text for cell in (column.header, *column.cells) for text in str(cell).split("\n")]
+        parts = lines if column.no_wrap else [word for text in lines for word in text.split()]
+        total += max([column.min_width or 0, *map(cell_len, parts)])
+    gaps = len(table.columns) * table.padding[1]
+    return total + (gaps + len(table.columns) + 1 if table.box else gaps - table.padding[1])
+
+
+Item = TypeVar("Item")
+
+
+def lay_runs(
+    out: Console, runs: Sequence[Item], build: Callable[[Sequence[Item], int], Table], details: int
+) -> tuple[list[Table], int]:
+    """Tables of runs that fit, and their level of detail: first detail is left out, then runs are divided.
+
+    A file is as wide as it needs to be, so that runs stay together there.
+    """
+    for detail in range(details, -1, -1):
+        table = build(runs, detail)
+        if least_width(table) <= out.width:
+            return [table], detail
+    if not sys.stdout.isatty():
+        return [build(runs, 0)], 0
+    tables, chunk = [], list(runs[:1])
+    for run in runs[1:]:
+        if least_width(build([*chunk, run], 0)) > out.width:
+            tables.append(build(chunk, 0))
+            chunk = []
+        chunk.append(run)
+    return [*tables, build(chunk, 0)], 0
+
+
+def note_without_intervals(out: Console) -> Text:
+    """That a screen was too narrow for intervals."""
+    return line(f"intervals left out: {out.width} characters are too few for them", style="dim")
 
 
 def cutoffs(text: str | None) -> list[int] | None:

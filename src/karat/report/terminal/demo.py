@@ -13,7 +13,7 @@ from karat.report.terminal import bench as bench_view
 from karat.report.terminal import check as check_view
 from karat.report.terminal.console import colour_of, console, grid, line
 from karat.report.view import group_gates
-from karat.results.figures import estimate_figure, p_text
+from karat.results.figures import estimate_figure
 from karat.results.words import plain, round_up
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def show(demo: Demo) -> None:
 def conclude(row: Decision, queries: str) -> str:
     """The decision in the few words that a newcomer reads; `queries` is what they are called there."""
     if not row.significant:
-        enough = f"; about {round_up(row.needed):,} would tell" if row.needed is not None else ""
+        enough = f"; about {round_up(row.needed):,} would settle it" if row.needed is not None else ""
         return f"no significant difference ({row.n} {queries}{enough})"
-    return plain(f"{row.outcome} than {row.baseline} (adjusted p {p_text(row.p_adjusted)})")
+    return plain(f"{row.outcome} than {row.baseline} (adjusted p {row.p_adjusted_text})")
 
 
 def _where(demo: Demo) -> Table:

@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
-from karat.report.terminal.console import HEAD, console, grid, head_width, line, note
+from karat.report.terminal.console import console, grid, head_of, lay_runs, line, note, note_without_intervals, wrapped
 from karat.report.terminal.console import cutoffs as cutoffs
 from karat.report.terminal.console import progress as progress
-from karat.report.words import TIES
+from karat.report.words import order_text
 from karat.results.depths import depth_of, find_depth_gap
 from karat.results.figures import SAME, estimate_figure, figure, percent_text, variance_figure
 from karat.results.fingerprints import fact_text
@@ -18,7 +18,7 @@ from karat.results.words import FEW_MARK, describe_few, plural, queries_text, se
 from karat.results.words import plain as plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console
     from rich.table import Table
@@ -32,49 +32,56 @@ if TYPE_CHECKING:
 FEW = 25
 WIDE = 120
 """The characters from which on figures with and without a judge have their intervals beside them."""
-SEGMENT = 30
-"""The characters that a segment usually takes."""
+READING = 20
+"""The fewest characters of the words beside a value."""
+VALUES, INTERVALS, POOLED = range(3)
+"""What a table shows of a run: each with what is before it."""
 
 
 def show(result: Result, gold: str, verbose: bool = False) -> None:
     """The means of all runs side by side with their intervals, then what should be known about them."""
     out = console()
-    out.print(_table(result, _fits(result, out.width, max(map(len, result.metrics), default=0))))
+    narrow = _print_runs(out, result, INTERVALS, lambda runs, detail: _table(result, runs, detail >= INTERVALS))
     if result.runs[0].sampling.tables:
-        out.print(_segments(result, _fits(result, out.width, SEGMENT)))
+        narrow |= _print_runs(out, result, POOLED, lambda runs, detail: _segments(result, runs, detail))
         if any(_leading(result) in segment.too_few for segment in result.runs[0].segments):
             out.print(line(describe_few(result.runs[0].sampling.minimum), style="dim"))
+    if narrow:
+        out.print(note_without_intervals(out))
     if len(result.runs) > 1:
         show_readings(out, result.runs)
     show_judged(out, result)
     show_remarks(out, result, gold, verbose)
 
 
-def _fits(result: Result, width: int, label: int) -> bool:
-    """Whether intervals fit beside the values; where they do not, they would cut off names and digits."""
-    return width >= label + 3 + sum(max(10, min(len(run.name), HEAD)) + 20 for run in result.runs)
+def _print_runs(out: Console, result: Result, most: int, build: Callable[[Sequence[RunResult], int], Table]) -> bool:
+    """Print a table of all runs, or several of some; whether there was no room for their intervals."""
+    tables, detail = lay_runs(out, result.runs, build, most)
+    for table in tables:
+        out.print(table)
+    return detail < INTERVALS and result.runs[0].sampling.method != "none"
 
 
-def _table(result: Result, wide: bool) -> Table:
+def _table(result: Result, runs: Sequence[RunResult], wide: bool) -> Table:
     alone = len(result.runs) == 1
-    table = _run_columns(grid("metric", gap=1, ruled=True), result, wide)
+    table = _run_columns(grid("metric", gap=1, ruled=True), runs, wide)
+    rules = [_beside(name, runs[0]) for name in result.metrics] if alone else []
     if alone:
-        table.add_column("", style="dim")
-    intervals = [run.intervals for run in result.runs]
-    for name in result.metrics:
-        values = [one[name].estimate for one in intervals]
-        best = best_of(name, values) if len(values) > 1 else set()
+        table.add_column("", style="dim", min_width=READING if any(rules) else None)
+    for row, name in enumerate(result.metrics):
+        values = {run.name: run.intervals[name].estimate for run in result.runs}
+        best = best_of(name, list(values.values())) if len(values) > 1 else set()
+        names = {n for i, n in enumerate(values) if i in best}
         cells: list[str | Text] = []
-        for i, one in enumerate(intervals):
-            cells += _cells(name, one[name], wide, bold=i in best)
-        rule = [_beside(name, result.runs[0])] if alone else []
-        table.add_row(line((name, "bold" if name == PRIMARY else "")), *cells, *rule)
+        for run in runs:
+            cells += _cells(name, run.intervals[name], wide, bold=run.name in names)
+        table.add_row(line((name, "bold" if name == PRIMARY else "")), *cells, *rules[row : row + 1])
     return table
 
 
-def _run_columns(table: Table, result: Result, wide: bool) -> Table:
-    for run in result.runs:
-        table.add_column(plain(run.name), justify="right", no_wrap=True, max_width=head_width())
+def _run_columns(table: Table, runs: Sequence[RunResult], wide: bool) -> Table:
+    for run in runs:
+        table.add_column(head_of(run.name), justify="right", no_wrap=True)
         if wide:
             table.add_column("", style="dim", no_wrap=True)
     return table
@@ -86,16 +93,16 @@ def _cells(metric: str, interval: Interval, wide: bool, *, bold: bool = False) -
     return [line((one.text, "bold" if bold else "")), *([one.interval] if wide else [])]
 
 
-def _segments(result: Result, wide: bool) -> Table:
+def _segments(result: Result, runs: Sequence[RunResult], detail: int) -> Table:
     """One metric in every segment; the others are in the JSON."""
-    metric = _leading(result)
-    table = _run_columns(grid(f"{metric} by segment", "n", gap=1), result, wide)
-    pooled = wide and len(result.runs) == 1 and any(metric in s.pooled for s in result.runs[0].segments)
+    metric, wide = _leading(result), detail >= INTERVALS
+    table = wrapped(_run_columns(grid(f"{metric} by segment", "n", gap=1), runs, wide))
+    pooled = detail >= POOLED and len(result.runs) == 1 and any(metric in s.pooled for s in result.runs[0].segments)
     if pooled:
         table.add_column("pooled", style="dim", no_wrap=True)
     for i, segment in enumerate(result.runs[0].segments):
         cells: list[str | Text] = []
-        for run in result.runs:
+        for run in runs:
             has_segment = i < len(run.segments)
             cells += _cells(metric, run.segments[i].metrics[metric], wide) if has_segment else [""] * (1 + wide)
         if pooled:
@@ -104,7 +111,7 @@ def _segments(result: Result, wide: bool) -> Table:
         name = f"{plain(segment_text(segment.by, '='))}{f' {FEW_MARK}' if few else ''}"
         table.add_row(name, str(segment.metrics[metric].n), *cells, style="dim" if few else None)
     for names in result.runs[0].sampling.tables:
-        across = [run.across(",".join(names), metric) for run in result.runs]
+        across = [run.across(",".join(names), metric) for run in runs]
         cells = []
         for one in across:
             spread = variance_figure(metric, one["variance"])
@@ -193,7 +200,7 @@ def show_scope(out: Console, result: Result, gold: str, *, saved: bool = False) 
     texts = ", ".join(f"{k}={v}" for k, v in conventions.items())
     count = queries_text(queries[0]) if len(queries) == 1 else f"{queries[0]:,}–{queries[-1]:,} queries"
     source = f"{'saved result' if saved else 'gold'} {plain(os.path.basename(gold))}" if gold else "no gold"
-    out.print(line(f"{count} · {source} · {TIES} · {plain(texts)}", style="dim"))
+    out.print(line(f"{count} · {source} · {order_text(result.runs)} · {plain(texts)}", style="dim"))
     few = min(run.sampling.units(run.query_ids).effective for run in result.runs)
     if 0 < few < FEW:
         count = queries_text(queries[0])

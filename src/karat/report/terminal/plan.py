@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karat.report.plan import legend, sections
+from karat.report.plan import WORK, chances, legend, work_by_gate
 from karat.report.terminal.console import console, grid, line, note
 from karat.results.remarks import serious_remarks
 from karat.results.words import plain
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from karat.verbs.plan import Plan
 
 
@@ -18,7 +20,7 @@ def show(source: Plan) -> None:
     out = console()
     out.print(line(plain(source.conclusion), style="bold"))
     out.print()
-    for section in sections(source):
+    for section in chances(source):
         out.print(line(plain(section.title), style="bold"))
         table = grid(*section.heads)
         for row in section.rows:
@@ -27,7 +29,23 @@ def show(source: Plan) -> None:
         for text in section.lines:
             out.print(line(plain(text)))
         out.print()
+    if source.work:
+        _work(out, source)
     for text in (*serious_remarks(source.result.runs), *source.notes):
         out.print(note(plain(text), serious=True))
     for text in legend(source):
         out.print(line(text, style="dim"))
+
+
+def _work(out: Console, source: Plan) -> None:
+    """Each gate once, and below it the work of its runs; the runs are named where there are several."""
+    from rich.padding import Padding
+
+    several = len({item.run for item in source.work}) > 1
+    out.print(line(WORK, style="bold"))
+    for gate, rows in work_by_gate(source).items():
+        out.print(line(f"  {plain(gate)}"))
+        for runs, work in rows:
+            run = f"{plain(runs)}: " if several else ""
+            out.print(Padding(line(run, style="dim").append_text(line(plain(work))), (0, 0, 0, 4)))
+    out.print()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
 from karat.records import dataclass
-from karat.report.terminal.console import HEAD, grid, line
+from karat.report.terminal.console import grid, head_of, lay_runs, line, note_without_intervals, wrapped
 from karat.results.figures import estimate_figure
 from karat.results.sampling import split_fields
 from karat.results.words import BASELINE, FEW_MARK, SharedLevels, describe_few, plain, plural, segment_text
@@ -82,7 +82,7 @@ def _delta_column(view: View, system: System) -> _Column:
 
 
 def _head(column: _Column) -> int:
-    return max(min(len(column.head), HEAD) if sys.stdout.isatty() else len(column.head), len(column.role))
+    return max(len(head_of(column.head)), len(column.role))
 
 
 def _wide(column: _Column) -> int:
@@ -108,8 +108,8 @@ def _chunks(groups: list[list[_Column]], room: int, width: Callable[[_Column], i
 def _table(view: View, columns: Sequence[_Column], beside: bool) -> Table:
     table = grid("metric", gap=GAP, ruled=True)
     for column in columns:
-        head = line(plain(column.head), (f"\n{column.role}" if column.role else "", "dim"))
-        table.add_column(head, justify="right", no_wrap=True, max_width=None if beside else _narrow(column))
+        head = line(head_of(column.head), (f"\n{column.role}" if column.role else "", "dim"))
+        table.add_column(head, justify="right", no_wrap=True)
     for name in view.metrics:
         cells = [_cell(view, column, name, beside) for column in columns]
         table.add_row(line((name, "bold" if name == PRIMARY else "")), *cells)
@@ -154,16 +154,16 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
     small = [s for s in segments if metric in s.too_few and not verbose]
     rows = [s for s in segments if s not in small][: None if verbose else ROWS]
     if rows:
-        table = grid(f"{metric} by segment", "n", gap=GAP)
-        table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
-        for name in runs:
-            table.add_column(plain(name), justify="right", no_wrap=True, max_width=HEAD)
-        for segment in rows:
-            cells = [_in_segment(run, segment, metric) for run in runs.values()]
-            few = metric in segment.too_few
-            name = f"{plain(segment_text(segment.by, '='))}{f' {FEW_MARK}' if few else ''}"
-            table.add_row(name, str(segment.metrics[metric].n), *cells, style="dim" if few else None)
-        out.print(table)
+
+        def build(some: Sequence[tuple[str, RunResult]], detail: int) -> Table:
+            return _segment_table(metric, rows, some, intervals=detail > 0)
+
+        columns = list(runs.items())
+        tables, detail = lay_runs(out, columns, build, 1) if sys.stdout.isatty() else ([build(columns, 1)], 1)
+        for table in tables:
+            out.print(table)
+        if not detail and candidate.sampling.method != "none":
+            out.print(note_without_intervals(out))
         if any(metric in s.too_few for s in rows):
             out.print(line(describe_few(candidate.sampling.minimum), style="dim"))
     if hidden := len(segments) - len(small) - len(rows):
@@ -180,6 +180,20 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
         out.print(line(f"{plural(len(small), 'segment')} {lack} ({span}); use --verbose to show {it}", style="dim"))
 
 
+def _segment_table(
+    metric: str, rows: Sequence[SegmentResult], runs: Sequence[tuple[str, RunResult]], *, intervals: bool
+) -> Table:
+    table = wrapped(grid(f"{metric} by segment", "n", gap=GAP))
+    for name, _ in runs:
+        table.add_column(head_of(name), justify="right", no_wrap=True)
+    for segment in rows:
+        cells = [_in_segment(run, segment, metric, intervals) for _, run in runs]
+        few = metric in segment.too_few
+        name = f"{plain(segment_text(segment.by, '='))}{f' {FEW_MARK}' if few else ''}"
+        table.add_row(name, str(segment.metrics[metric].n), *cells, style="dim" if few else None)
+    return table
+
+
 def _span(sizes: Sequence[float]) -> str:
     """`3 to 9`, or `9` where all are equal."""
     low, high = (f"{round(size, 1):g}" for size in (min(sizes), max(sizes)))
@@ -191,9 +205,9 @@ def _rank(segment: SegmentResult, metric: str, rises: bool) -> tuple[bool, float
     return value != value, value if rises else -value
 
 
-def _in_segment(run: RunResult, segment: SegmentResult, metric: str) -> Text:
+def _in_segment(run: RunResult, segment: SegmentResult, metric: str, intervals: bool) -> Text:
     one = next((s.metrics[metric] for s in run.segments if s.by == segment.by), None)
     if one is None:
         return line("–")
     figure = estimate_figure(metric, one)
-    return line(figure.text, (f" {figure.interval}" if figure.interval else "", "dim"))
+    return line(figure.text, (f" {figure.interval}" if intervals and figure.interval else "", "dim"))

@@ -16,6 +16,7 @@ from karat.results.components import Component, Components
 from karat.results.remarks import data_remarks
 from karat.results.result import Result
 from karat.results.saved import is_saved, load
+from karat.results.words import plural
 from karat.verbs.components import entities as entity_part
 from karat.verbs.components import funnel as funnel_part
 from karat.verbs.components import gate as gate_part
@@ -84,14 +85,22 @@ def _measure(material: Material, threshold: float | None) -> Components:
         retriever.measure(material),
         reranker.measure(material),
         _funnel(material),
-        _router(material),
-        _gate(material),
+        _with_weights(_router(material), material),
+        _with_weights(_gate(material), material),
         rewriting.measure(material),
         no_answer_part.measure(material, threshold),
-        _entities(material),
+        _with_weights(_entities(material), material),
         levels.measure(material),
         k=material.k,
     )
+
+
+def _with_weights(part: Component, material: Material) -> Component:
+    """The part, with a note where its counts do not give its shares."""
+    ids = list(material.log.traces) if material.log is not None else []
+    if not part.measured or len(set(material.estimator.sampling.units(ids).weight.tolist())) < 2:
+        return part
+    return replace(part, notes=(*part.notes, "counts are of queries as they are, shares by their weights"))
 
 
 def _funnel(material: Material) -> Component:
@@ -118,7 +127,7 @@ def _funnel(material: Material) -> Component:
     if not material.log.stage_names:
         notes.append(f"no line has stages: what was lost before the final list counts as {NEVER}")
     if skipped:
-        notes.append(f"{skipped} relevant docs are of queries for which retrieval was skipped")
+        notes.append(f"retrieval was skipped for the queries of {plural(skipped, 'relevant doc')}")
     if unknown := _unknown(material):
         notes.append(f"{unknown} ids in stages belong to no doc that the log names: they cannot meet gold by doc")
     return replace(part, notes=tuple(notes), counts={**part.counts, "unknown_docs": unknown})

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 FEW = 25
 """With fewer queries, that nothing is found says nothing."""
+OF_REST = " here − that of the rest"
+"""Ends the name of a difference between the queries in question and the others."""
 LINKED = 20
 """How many queries of a finding the JSON names."""
 
@@ -38,11 +40,20 @@ class Evidence:
 
     def __str__(self) -> str:
         interval = self.interval
+        if self.value.endswith(OF_REST) and interval.estimate < 0 and self.threshold is not None:
+            return self._fall_text(self.threshold)
         beyond = {"low": "<", "high": ">"}.get(self.side, "")
         figure = share_figure(interval.estimate, interval.low, interval.high).sentence
         limit = f" {beyond} {self.threshold:g}" if beyond else ""
         grades = f" with grades by {self.judge}" if self.judge else ""
         return f"{self.value}{grades} {figure}{limit} (n={interval.n:,})"
+
+    def _fall_text(self, threshold: float) -> str:
+        """How much lower a value is than elsewhere: `recall@5 is 0.21 [0.14, 0.28] lower here than in the rest`."""
+        one = share_figure(self.interval.estimate, self.interval.low, self.interval.high, difference=True)
+        fall, name = f"{one.size} {one.size_interval}".rstrip(), self.value.removesuffix(OF_REST)
+        limit = f"from {-threshold:g}" if threshold < 0 else "any"
+        return f"{name} is {fall} lower here than in the rest (a gap: {limit}; n={self.interval.n:,})"
 
     def as_json(self) -> JsonObject:
         interval = self.interval

@@ -41,26 +41,33 @@ class Threshold:
 
     value: float
     about: str
+    scale: tuple[float, float] = (0.0, 1.0)
+    """The values that what is compared with it can have."""
 
 
+_CHANGE = (-1.0, 1.0)
 _GAP = "recall(cap=true)@5, or @50 of the pool where that shows the gap more clearly,"
 THRESHOLDS: dict[str, Threshold] = {
     "recall@5.low": Threshold(0.75, "recall(cap=true)@5 of what the pool holds, below this, is low"),
     "recall@5.all": Threshold(0.70, "recall(cap=true)@5 of all that is relevant, below this, is low"),
     "recall@10.high": Threshold(0.75, "recall(cap=true)@10 of what the pool holds, above this, is high"),
     "recall@50.low": Threshold(0.90, "recall@50 of the pool below this is low"),
-    "docs.gap": Threshold(0.05, "recall@50 by doc that exceeds that by chunk by more than this is the chunker's"),
-    "rerank.gain": Threshold(-0.01, "a change of ndcg@10 by the reranker below this is harm"),
+    "docs.gap": Threshold(
+        0.05, "recall@50 by doc that exceeds that by chunk by more than this is the chunker's", _CHANGE
+    ),
+    "rerank.gain": Threshold(-0.01, "a change of ndcg@10 by the reranker below this is harm", _CHANGE),
     "precision.low": Threshold(0.75, "precision at R below this is low, R the number of relevant docs of the query"),
     "mrr.high": Threshold(0.60, "mrr above this: the first relevant doc stands near the top"),
     "mrr.low": Threshold(0.60, "mrr below this is low"),
-    "segment.gap": Threshold(-0.05, f"{_GAP} of a segment minus that of the rest, below this, is a gap"),
+    "segment.gap": Threshold(-0.05, f"{_GAP} of a segment minus that of the rest, below this, is a gap", _CHANGE),
     "misrouted.high": Threshold(0.05, "a share of queries at the wrong source above this is high"),
-    "misrouted.gap": Threshold(-0.05, f"{_GAP} of misrouted queries minus that of the rest, below this, is a cost"),
+    "misrouted.gap": Threshold(
+        -0.05, f"{_GAP} of misrouted queries minus that of the rest, below this, is a cost", _CHANGE
+    ),
     "fresh@5.low": Threshold(0.99, "fresh@5 below this: docs newer than as_of come back"),
     "judged@10.low": Threshold(0.60, "a share of judged docs in the top 10 below this is low"),
     "stage.share": Threshold(0.80, "a stage that takes more than this share of the time dominates"),
-    "stage.tail": Threshold(4.0, "a stage whose p95 is more than this many medians has a heavy tail"),
+    "stage.tail": Threshold(4.0, "a stage whose p95 is more than this many medians has a heavy tail", (0.0, np.inf)),
     "tail.time": Threshold(0.05, "a tail that takes more than this share of the time matters"),
 }
 
@@ -75,6 +82,11 @@ def thresholds(changes: Mapping[str, float] | None = None) -> dict[str, float]:
             raise UsageError(f"no threshold {name!r}; {hint}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not np.isfinite(value):
             raise UsageError(f"threshold {name!r} must be a finite number, found {value!r}")
+        low, high = THRESHOLDS[name].scale
+        if not low <= value <= high:
+            scope = f"from {low:g} to {high:g}" if high < np.inf else f"{low:g} or more"
+            hint = f"; did you mean {value / 100:g}?" if low < value / 100 <= high == 1 < value else ""
+            raise UsageError(f"threshold {name!r} must be {scope}, found {value!r}{hint}")
         out[name] = float(value)
     return out
 

@@ -13,6 +13,7 @@ from karat.records import dataclass
 from karat.stats.groups import intervals
 from karat.stats.intervals import ALL_EQUAL, Interval, quantile_interval, standard_error
 from karat.stats.resample import Units, mean_of
+from karat.verbs.diagnose.findings import OF_REST
 from karat.verbs.diagnose.signals import Signals, have_relevant_gold
 
 if TYPE_CHECKING:
@@ -74,15 +75,13 @@ class View:
         if self.stage:
             return f"all {len(self.query_ids):,} queries of the log"
         total, rows = len(self.rows), int(self.rows.sum())
-        without = []
+        aside = []
         if empty := total - int(have_relevant_gold(self.values).sum()):
-            without.append(f"the {empty:,} that have no relevant doc in the gold")
+            aside.append(f"{empty:,} without relevant gold")
         if self.explained_by:
-            finding = "finding" if len(self.explained_by) == 1 else "findings"
-            without.append(f"those of the {finding} {', '.join(self.explained_by)}")
-        text = (
-            f"{rows:,} of {total:,} queries, without {' and '.join(without)}" if without else f"all {total:,} queries"
-        )
+            others = "another finding" if len(self.explained_by) == 1 else "other findings"
+            aside.append(f"{total - empty - rows:,} of {others} ({', '.join(self.explained_by)})")
+        text = f"{rows:,} of {total:,} queries; set aside: {', '.join(aside)}" if aside else f"all {total:,} queries"
         newer = "; gold, stages and final lists without docs newer than as_of" if self.without_newer else ""
         return text + newer
 
@@ -136,7 +135,7 @@ class View:
         """How a value is written."""
         labels = self.signals.labels
         if name == "gap":
-            return f"{labels.get(self.gap_in, self.gap_in)} here − that of the rest"
+            return f"{labels.get(self.gap_in, self.gap_in)}{OF_REST}"
         return labels.get(name, name)
 
     @cached_property

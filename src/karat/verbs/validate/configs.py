@@ -225,8 +225,8 @@ def explain_shortage(gate: Gate, result: Result, run: RunResult, base: RunResult
             total, why = max(_count_needed_for_level(end, sampling.confidence) for end in gate.ends)
             if total > n:
                 where = f" where {segment.name}" if segment is not None else ""
-                have = many(n, "query", "queries")
-                return f"'{gate}': {why} takes about {round_up(total):,} queries; there are {have}{where}"
+                have, each = many(n, "query", "queries"), " in each segment" if gate.every else ""
+                return f"'{gate}': {why} takes about {round_up(total):,} queries{each}; there are {have}{where}"
     return _explain_margin(gate, result, run, base)
 
 
@@ -246,8 +246,8 @@ def _explain_margin(gate: Gate, result: Result, run: RunResult, base: RunResult 
             if total is not None and total > row.found.n:
                 where = f" where {segment_text(row.segment, '=')}" if row.segment else ""
                 have = many(row.found.n, "query", "queries")
-                why = "showing that an equally good run passes"
-                return f"'{gate}': {why} takes about {round_up(total):,} queries; there are {have}{where}"
+                why, each = "showing that an equally good run passes", " in each segment" if gate.every else ""
+                return f"'{gate}': {why} takes about {round_up(total):,} queries{each}; there are {have}{where}"
     return ""
 
 

@@ -166,7 +166,7 @@ RULES_OF_FILES = (
         "info",
         "Segments with fewer than 10 queries",
         "A segment this small is shown but never judged on its own.",
-        "Add queries to it, or slice by a coarser field.",
+        "Add queries to these segments, or slice by a coarser field.",
     ),
     LintRule(
         "Q210",
