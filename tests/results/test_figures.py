@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import karat
-from karat.results.figures import change_text, difference_figure, figure
+from karat.results.figures import change_text, difference_figure, figure, p_text
+from karat.stats.defaults import LEAST_P
 
 SOURCE = Path(karat.__file__).parent
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?=[\s,\]]|$)")
@@ -89,7 +90,9 @@ def test_a_p_that_is_only_known_to_be_below_a_bound_says_so() -> None:
     ids = [f"q{i}" for i in range(200)]
     gold = {q: {"a": 1} for q in ids}
     worse = {q: [f"x{i % 40}", "a"] if i % 40 else ["x", "y", "a"] for i, q in enumerate(ids)}
-    rows = karat.compare(gold, {"base": worse, "one": {q: ["a"] for q in ids}, "two": {q: ["a"] for q in ids}}, "mrr").rows
+    rows = karat.compare(
+        gold, {"base": worse, "one": {q: ["a"] for q in ids}, "two": {q: ["a"] for q in ids}}, "mrr"
+    ).rows
     for row in rows:
         assert row.p[row.decided_by] == LEAST_P and row.p_adjusted == 2 * LEAST_P
         assert row.p_adjusted_text == "< 2.0e-12" and "p adj. < 2.0e-12" in row.statement
