@@ -520,7 +520,7 @@ def test_a_result_without_lists_or_intervals_has_a_page(browser: Any, tmp_path: 
     with opened(browser, tmp_path / "r.html") as page:
         drawn(page)
         assert page.logged == []
-        test = "(1 query; randomization, p adj. 1.0000); lists end at rank 1"
+        test = "(1 query; p adj. 1.0000, randomization); lists end at rank 1"
         assert page.text_content(".why") == f"b against a, ndcg@10: no significant difference {test}."
         assert page.count("#misses, #sweep, #funnel") == 0
 
@@ -1022,7 +1022,7 @@ def test_the_page_with_a_blessed_baseline_names_the_gold_and_what_it_allows(bles
     old, new = (read_value(run, "recall@10") for run in source.result.runs)
     assert old is not None and new is not None
     assert old.text == new.text
-    assert "the gold allows 0.5" in old.text
+    assert "the gold allows at most 0.500" in old.text
 
 
 def test_a_saved_check_shows_its_blessed_baseline_too(blessed: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1081,7 +1081,7 @@ def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Ma
         page.select_option("#metric", "mrr")
         assert page.count("#segments td.up, #segments td.down") == 0  # small segments are never significant
         assert (
-            "p adjusted: ndcg@10 (primary) by Holm over 1 candidate; Benjamini–Hochberg over 3 segments"
+            "p adjusted: ndcg@10 (primary): Holm over 1 candidate, Benjamini–Hochberg over 3 segments"
             in page.inner_text("#metrics")
         )
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import karat
-from karat.results.figures import change_text, difference_figure, figure
+from karat.results.figures import change_text, difference_figure, figure, p_text
+from karat.stats.defaults import LEAST_P
 
 SOURCE = Path(karat.__file__).parent
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?=[\s,\]]|$)")
@@ -78,12 +79,32 @@ def test_a_value_never_lies_outside_its_own_printed_interval(metric: str, ends: 
             assert first < last
 
 
+def test_an_end_that_is_not_zero_is_not_printed_as_zero() -> None:
+    assert difference_figure("mrr", -0.02, -0.047, -0.0004).interval == "[-0.047, -0.0004]"
+    assert difference_figure("mrr", 0.02, 0.00004, 0.047).interval == "[0.00004, 0.047]"
+    assert difference_figure("mrr", 0.02, 0.0, 0.047).interval == "[0.000, 0.047]"
+
+
+def test_a_p_that_is_only_known_to_be_below_a_bound_says_so() -> None:
+    assert (p_text(LEAST_P), p_text(3e-20), p_text(2e-12)) == ("< 1e-12", "3.0e-20", "2.0e-12")
+    ids = [f"q{i}" for i in range(200)]
+    gold = {q: {"a": 1} for q in ids}
+    worse = {q: [f"x{i % 40}", "a"] if i % 40 else ["x", "y", "a"] for i, q in enumerate(ids)}
+    rows = karat.compare(
+        gold, {"base": worse, "one": {q: ["a"] for q in ids}, "two": {q: ["a"] for q in ids}}, "mrr"
+    ).rows
+    for row in rows:
+        assert row.p[row.decided_by] == LEAST_P and row.p_adjusted == 2 * LEAST_P
+        assert row.p_adjusted_text == "< 2.0e-12" and "p adj. < 2.0e-12" in row.statement
+
+
 def test_no_metric_is_formatted_anywhere_else() -> None:
     """`:.4f` and the like belong to figures.py; what is listed here is not a value of a metric."""
     allowed = {
         "cli/cache.py": 3,  # megabytes
         "gates/wording.py": 1,  # a percentage of the baseline that a gate names
         "judge/sampled.py": 1,  # a number of docs per query
+        "report/words.py": 2,  # the size of an index
         "report/terminal/components.py": 1,  # an improvement in percent
         "report/terminal/diagnose.py": 1,  # the weight of a finding
         "report/terminal/sweep.py": 1,  # the axis of a plot

@@ -196,7 +196,7 @@ def test_a_blessed_baseline_is_small_and_gives_no_difference_with_itself(small: 
     assert row.judged.why == "the ranked lists are identical"
     assert [c.ties for c in found.comparisons] == [60, 60]
     better = karat.check(str(small / "karat.yaml"), ["mrr better than baseline"])
-    assert better.why == "mrr did not change; a rise is required (the ranked lists are identical)"
+    assert better.why == "mrr did not change; it must rise (the ranked lists are identical)"
 
 
 def test_segments_of_a_blessed_baseline_stand_beside_the_candidates(small: Path) -> None:

@@ -278,7 +278,7 @@ def test_queries_without_a_line_are_counted_first_and_kept_out_of_the_other_rule
     first, second = found.findings
     assert (first.subject, len(first.queries), first.weight) == ("10 of 40", 10, 0.25)
     assert found.summary == "Queries have no line in the run (10 of 40); and 1 more finding."
-    assert second.scope == "30 of 40 queries, set aside: 10 of another finding (missing-queries)"
+    assert second.scope == "30 of 40 queries; set aside: 10 of another finding (missing-queries)"
     assert second.evidence[0].interval.n == 30 and second.evidence[0].interval.estimate == 0.5
     assert set(second.queries) == {f"q{i}" for i in range(10, 40, 2)}
     # A run without a log: as with one, nothing else is wrong with a perfect run that lacks queries.
@@ -294,7 +294,7 @@ def test_queries_without_a_relevant_doc_are_in_no_rule(tmp_path: Path) -> None:
     (finding,) = found.findings
     assert finding.code == "retriever" and set(finding.queries) == {f"q{i:02d}" for i in range(4, 40, 2)}
     assert finding.evidence[0].interval.n == 36
-    assert finding.scope == "36 of 40 queries, without the 4 that have no relevant doc in the gold"
+    assert finding.scope == "36 of 40 queries; set aside: 4 without relevant gold"
     assert (found.queries, found.in_scope) == (40, 36)
 
 
@@ -470,6 +470,10 @@ def test_thresholds_can_be_changed(tmp_path: Path) -> None:
     [
         ({"recall@5.lo": 0.5}, "did you mean 'recall@5.low'"),
         ({"mrr.low": "x"}, "finite number"),
+        ({"recall@5.low": 6}, "must be from 0 to 1, found 6; did you mean 0.06"),
+        ({"recall@5.low": -1}, "must be from 0 to 1, found -1"),
+        ({"segment.gap": -1.5}, "must be from -1 to 1"),
+        ({"stage.tail": -4}, "must be 0 or more"),
         ({"mrr.low": float("nan")}, "finite number"),
         ({"mrr.low": True}, "finite number"),
     ],
@@ -714,10 +718,10 @@ def test_evidence_says_which_queries_and_lists_it_is_over() -> None:
     view = View.of(Signals("run", [f"q{i}" for i in range(6)], {"relevant": np.ones(6)}, {}, {}))
     assert view.scope == "all 6 queries"
     rest = view.without(np.arange(6) < 2, "segment")
-    assert rest.scope == "4 of 6 queries, without those of the finding segment"
+    assert rest.scope == "4 of 6 queries; set aside: 2 of another finding (segment)"
     filtered = rest.without(np.arange(6) < 3, "router").with_newer_dropped()
     assert filtered.scope == (
-        "3 of 6 queries, without those of the findings segment, router; gold, stages and final lists without docs "
+        "3 of 6 queries; set aside: 3 of other findings (segment, router); gold, stages and final lists without docs "
         "newer than as_of"
     )
 

@@ -272,7 +272,7 @@ SKIP = "or add --missing skip to judge only the queries that were answered"
             "undecided",
             "1 query has no value, so the total may be larger; log its value too",
         ),
-        ("cost.tokens.sum <= 500000", "fail", "the total is above the threshold of 500000 tokens"),
+        ("cost.tokens.sum <= 500000", "fail", "the total is above the threshold of 500000"),
         ("cost.tokens.sum >= 500000", "pass", "the total is on the right side"),
     ],
 )

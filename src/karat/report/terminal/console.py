@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 HEAD = 24
 """The characters of a run's name that head a column on a terminal."""
+LABEL = 24
+"""The characters that names of segments and metrics have at least, before they wrap."""
 PIPE = 160
 """The width of what is piped; a table that needs more has it, so that no figure is cut."""
 COLOURS = {"up": "green", "down": "red", "open": "yellow", "": ""}
@@ -100,14 +102,15 @@ def wrapped(table: Table) -> Table:
 
 
 def least_width(table: Table) -> int:
-    """The characters that a table needs so that no figure is cut: what wraps needs its longest word."""
+    """The characters that a table needs so that no figure is cut: what wraps needs its longest word, and some room."""
     from rich.cells import cell_len
 
     total = 0
     for column in table.columns:
         lines = [text for cell in (column.header, *column.cells) for text in str(cell).split("\n")]
-        parts = lines if column.no_wrap else [word for text in lines for word in text.split()]
-        total += max([column.min_width or 0, *map(cell_len, parts)])
+        needs = [column.min_width or 0, *(cell_len(word) for text in lines for word in text.split())]
+        longest = max(map(cell_len, lines))
+        total += longest if column.no_wrap else max(*needs, min(longest, LABEL))
     gaps = len(table.columns) * table.padding[1]
     return total + (gaps + len(table.columns) + 1 if table.box else gaps - table.padding[1])
 
