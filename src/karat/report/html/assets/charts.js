@@ -90,7 +90,7 @@ const runEntries = (names) => names.map((run) => ({ label: run, colour: runColou
 
 /* ---- change by segment ---- */
 
-const SEGMENTS = 16;
+const SEGMENTS = 24, WORST = 12, BEST = 4;
 let everySegment = false;
 // Every outcome of a comparison, with the colour that it has in the chart.
 const OUTCOMES = ["better", "worse", "different", "no significant difference", "too few queries", "not tested"];
@@ -107,7 +107,14 @@ function forestRows() {
   const worst = (a, b) => better(choice.metric, a.delta - b.delta);
   return bySegment ? rows.sort((a, b) => b.whole - a.whole || a.small - b.small || worst(a, b)) : rows;
 }
-const forestView = () => (everySegment ? forestRows() : forestRows().slice(0, SEGMENTS + 1));
+// All segments, or of many the worst, the best and every significant one.
+function forestView() {
+  const rows = forestRows(), segments = rows.filter((r) => !r.whole && !r.small);
+  if (everySegment || rows.length <= SEGMENTS + 1 || !rows.some((r) => r.segment !== null)) return rows;
+  const some = new Set([...segments.slice(0, WORST), ...segments.slice(-BEST), ...segments.filter((r) => r.tone)]);
+  const free = Math.max(0, WORST + BEST - some.size), small = rows.filter((r) => r.small).slice(0, free);
+  return rows.filter((r) => r.whole || some.has(r) || small.includes(r));
+}
 function forestSpec() {
   const rows = forestView();
   if (!rows.length) return null;

@@ -88,8 +88,7 @@ function showForestNote() {
   if (rows.some((r) => r.small && (r.low < low || r.high > high))) parts.push(" Intervals of small segments may reach beyond the chart.");
   $("forest-note").replaceChildren(...parts.flat(3));
   $("change-title").replaceChildren(segments.length ? "Change in " + metric + " by segment" : "Change by metric");
-  const more = rows.length - SEGMENTS - 1;
-  $("forest-more").hidden = more <= 0;
+  $("forest-more").hidden = rows.length <= SEGMENTS + 1 || (!everySegment && forestView().length === rows.length);
   $("forest-more").textContent = everySegment ? "Show fewer segments" : `Show all ${count(rows.length - 1, "segment", "segments")}`;
   const colours = toneColours(), present = new Set(forestView().map((r) => r.outcome));
   showLegend("forest", OUTCOMES.filter((o) => present.has(o)).map((o) => ({ label: o, colour: colours[o] })));
@@ -156,6 +155,7 @@ function linkToSegment(segment) {
     asStep(filter);
   } }, own(segment.name));
 }
+let smallSegments = false;
 function showSegments() {
   if (!$("segments-table")) return;
   const metric = choice.metric;
@@ -176,7 +176,14 @@ function showSegments() {
   const row = (s) => el("tr", { "data-segment": s.name, class: s.too_few.includes(metric) ? "small" : "" },
     el("th", { scope: "row" }, linkToSegment(s), s.too_few.includes(metric) ? el("span", { class: "tag" }, "too few") : null), td("num size", size(s), String(size(s))),
     cells(s, main), changes.size ? delta(changes.get(s.name)) : null, cells(s, beside));
-  $("segments-table").replaceChildren(table({ class: "levels" }, head, data.segments.map(row)));
+  // What fell most stands first, and segments that are too small to judge come last.
+  const fall = (s) => { const c = changes.get(s.name); return c && c.delta !== null ? better(metric, c.delta) : Infinity; };
+  const isSmall = (s) => s.too_few.includes(metric), byFall = [...data.segments].sort((a, b) => isSmall(a) - isSmall(b) || (fall(a) === fall(b) ? 0 : fall(a) - fall(b)));
+  const few = byFall.filter(isSmall), folds = few.length > 5 && few.length < byFall.length && !smallSegments;
+  const rows = byFall.map((s) => { const node = row(s); node.hidden = folds && isSmall(s); return node; });
+  $("segments-table").replaceChildren(table({ class: "levels" }, head, rows));
+  $("segments-more").hidden = !folds;
+  $("segments-more").textContent = `Show ${thousands(few.length)} more segments with too few queries`;
 }
 
 /* ---- misses ---- */
