@@ -69,7 +69,8 @@ function style() {
   return {
     aria: false, background: null, font: "system-ui, sans-serif", view: { stroke: null },
     axis: { labelColor: dim, titleColor: dim, gridColor: line, domainColor: line, tickColor: line, labelFontSize: 12, titleFontSize: 12,
-      titleFontWeight: "normal", labelLimit: 200, labelPadding: 5 },
+      titleFontWeight: "normal", labelLimit: 200, labelPadding: 5, labelFlush: false },
+    axisQuantitative: { labelOverlap: "greedy", labelSeparation: 8 },
     legend: { disable: true },
     header: { labelColor: ink("--ink"), labelFontSize: 12, title: null }, rule: { color: dim }, text: { color: dim, fontSize: 12 },
   };
@@ -216,7 +217,7 @@ function levelsSpec() {
     { mark: { type: "point", filled: true, size: 60, opacity: 1 }, encoding: { y, yOffset, color: colour(), tooltip, x: { field: "value", type: "quantitative" } } },
   ];
   const scales = [...new Set(rows.map((r) => r.scale))].map((scale) => rows.filter((r) => r.scale === scale));
-  return { autosize: "pad", width: undefined, vconcat: scales.map((values) => ({ width, height: { step: 9, for: "offset" }, data: { values }, layer: layers(values[0].unit) })) };
+  return { autosize: "pad", width: undefined, vconcat: scales.map((values) => ({ width, height: { step: Math.max(9, 18 / some.length), for: "offset" }, data: { values }, layer: layers(values[0].unit) })) };
 }
 
 /* ---- distribution and pairs ---- */
