@@ -923,8 +923,6 @@ def test_ten_runs_have_whole_legends_and_every_chart_shows_its_axis(browser: Any
         )
         assert hidden == []
         assert page.count("#forest .role-axis-label text") > 10
-        page.click("#forest-more")
-        drawn(page)
         assert page.count("#forest .mark-symbol.role-mark path") == 21
         # The two columns end near each other.
         foot = "n => [...n.lastElementChild.children].at(-1).getBoundingClientRect().bottom"

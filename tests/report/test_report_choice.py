@@ -111,8 +111,7 @@ def test_a_run_without_comparisons_has_no_card_of_changes(browser: Any, tmp_path
         page.select_option("#run", "good")
         assert not page.is_visible("#change")
         page.select_option("#run", "fair")
-        drawn(page)
-        assert page.is_visible("#forest svg")
+        until(page, "document.querySelector('#forest svg')?.getBoundingClientRect().width > 200")
 
 
 @pytest.fixture(scope="module")
@@ -215,3 +214,26 @@ def test_a_gate_that_fails_in_a_segment_says_where(browser: Any, tmp_path: Path)
         row = page.inner_text("#gates > div > table > tbody > tr >> nth=0")
         assert "3 segments: 1 fails, 2 pass. Fails where kind = k0: 0.0000 [" in row
         assert page.locator("#gates details[open] tr.fail").count() == 1
+
+
+def test_of_many_segments_the_worst_the_best_and_every_significant_one_are_drawn(browser: Any, tmp_path: Path) -> None:
+    """Of 32 segments 30 can be judged; only the last, which fell in all queries, moved significantly."""
+    table = {f"q{i:03}": {"kind": f"k{i % 30:02}" if i < 360 else f"few{i % 2}"} for i in range(364)}
+    gold = {q: ["a"] for q in table}
+    old = {q: ["a", "x"] for q in table}
+    fallen = {q for q, row in table.items() if row["kind"] == "k29"}
+    new = {q: ["x", "a"] if q in fallen or i % 37 == 0 else ["a", "x"] for i, q in enumerate(table)}
+    found = karat.compare(gold, {"old": old, "new": new}, "mrr", queries=table, by="kind", min_segment=5, details=True)
+    worse = {d.segment["kind"] for d in found.rows if d.segment and d.outcome == "worse"}
+    assert worse == {"k29"}
+    karat.write_report(found, str(tmp_path / "r.html"))
+    points = "#forest .mark-symbol.role-mark path"
+    with opened(browser, tmp_path / "r.html") as page:
+        drawn(page)
+        shown = page.evaluate("forestView().map(r => r.name)")
+        assert len(shown) < 25 and shown[:2] == ["all queries", "kind = k29"] and page.count(points) == len(shown)
+        page.click("#forest-more")
+        drawn(page)
+        assert page.count(points) == 33
+        rows = page.eval_on_selector_all("#segments tbody tr", "nodes => nodes.map(n => n.dataset.segment)")
+        assert rows[0] == "kind = k29" and set(rows[-2:]) == {"kind = few0", "kind = few1"}

@@ -122,3 +122,18 @@ def test_paper_holds_whole_tables_and_the_colours_of_legends(browser: Any, many:
             ".key i, .legend i, .tag, .mark, .tally a", "nodes => nodes.map(n => getComputedStyle(n).printColorAdjust)"
         )
         assert len(kept) > 20 and set(kept) == {"exact"}
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_the_leaderboard_shows_change_and_decision_at_every_width(browser: Any, many: Path, width: int) -> None:
+    with opened(browser, many, width=width) as page:
+        cells = "#ranking tbody tr > :is(.change, .decision)"
+        assert page.locator(f"{cells} >> visible=true").count() == 2 * len(RUNS)
+        assert all(page.eval_on_selector_all("#ranking tbody tr > :is(th, .change, .decision)", IN_SIGHT))
+        assert page.eval_on_selector_all("#ranking tbody tr", OVERPRINTED) == []
+
+
+@pytest.mark.parametrize("width", [1024, 1365, 1400, 1501])
+def test_no_section_of_the_navigation_is_cut(browser: Any, many: Path, width: int) -> None:
+    with opened(browser, many, width=width) as page:
+        assert page.eval_on_selector("nav", "n => n.scrollWidth - n.clientWidth") == 0

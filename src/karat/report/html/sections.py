@@ -58,8 +58,8 @@ SENTENCE, WORD = 400, 80
 FEW = 3
 """Runs from which on there is a leaderboard."""
 TILES = 3
-SEGMENTS = 16
-"""Segments that the chart of changes shows until a reader wants all."""
+SEGMENTS = 24
+"""Segments up to which the chart of changes shows all."""
 
 
 def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -> Page:

@@ -69,7 +69,8 @@ function style() {
   return {
     aria: false, background: null, font: "system-ui, sans-serif", view: { stroke: null },
     axis: { labelColor: dim, titleColor: dim, gridColor: line, domainColor: line, tickColor: line, labelFontSize: 12, titleFontSize: 12,
-      titleFontWeight: "normal", labelLimit: 200, labelPadding: 5 },
+      titleFontWeight: "normal", labelLimit: 200, labelPadding: 5, labelFlush: false },
+    axisQuantitative: { labelOverlap: "greedy", labelSeparation: 8 },
     legend: { disable: true },
     header: { labelColor: ink("--ink"), labelFontSize: 12, title: null }, rule: { color: dim }, text: { color: dim, fontSize: 12 },
   };
@@ -90,7 +91,7 @@ const runEntries = (names) => names.map((run) => ({ label: run, colour: runColou
 
 /* ---- change by segment ---- */
 
-const SEGMENTS = 16;
+const SEGMENTS = 24, WORST = 12, BEST = 4;
 let everySegment = false;
 // Every outcome of a comparison, with the colour that it has in the chart.
 const OUTCOMES = ["better", "worse", "different", "no significant difference", "too few queries", "not tested"];
@@ -107,7 +108,14 @@ function forestRows() {
   const worst = (a, b) => better(choice.metric, a.delta - b.delta);
   return bySegment ? rows.sort((a, b) => b.whole - a.whole || a.small - b.small || worst(a, b)) : rows;
 }
-const forestView = () => (everySegment ? forestRows() : forestRows().slice(0, SEGMENTS + 1));
+// All segments, or of many the worst, the best and every significant one.
+function forestView() {
+  const rows = forestRows(), segments = rows.filter((r) => !r.whole && !r.small);
+  if (everySegment || rows.length <= SEGMENTS + 1 || !rows.some((r) => r.segment !== null)) return rows;
+  const some = new Set([...segments.slice(0, WORST), ...segments.slice(-BEST), ...segments.filter((r) => r.tone)]);
+  const free = Math.max(0, WORST + BEST - some.size), small = rows.filter((r) => r.small).slice(0, free);
+  return rows.filter((r) => r.whole || some.has(r) || small.includes(r));
+}
 function forestSpec() {
   const rows = forestView();
   if (!rows.length) return null;
@@ -209,7 +217,7 @@ function levelsSpec() {
     { mark: { type: "point", filled: true, size: 60, opacity: 1 }, encoding: { y, yOffset, color: colour(), tooltip, x: { field: "value", type: "quantitative" } } },
   ];
   const scales = [...new Set(rows.map((r) => r.scale))].map((scale) => rows.filter((r) => r.scale === scale));
-  return { autosize: "pad", width: undefined, vconcat: scales.map((values) => ({ width, height: { step: 9, for: "offset" }, data: { values }, layer: layers(values[0].unit) })) };
+  return { autosize: "pad", width: undefined, vconcat: scales.map((values) => ({ width, height: { step: Math.max(9, 18 / some.length), for: "offset" }, data: { values }, layer: layers(values[0].unit) })) };
 }
 
 /* ---- distribution and pairs ---- */

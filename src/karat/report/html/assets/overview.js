@@ -45,7 +45,7 @@ function showRanking() {
     return svg;
   };
   const decision = (run, c) => {
-    if (run === data.base) return td("dim", null, "baseline");
+    if (run === data.base) return td("decision dim", null, "baseline");
     if (!c) return td("dim", null, data.changes.length ? "not compared" : "");
     const mark = c.tone === "up" ? "▲ " : c.tone === "down" ? "▼ " : "";
     const cell = td("decision " + c.tone, null, mark + c.outcome, c.p ? el("small", {}, c.p) : null);
@@ -61,7 +61,7 @@ function showRanking() {
     return el("tr", { "data-system": run, "aria-current": run === choice.run ? "true" : null, onclick: fixed ? null : () => choose({ run }) },
       td("place", null, sortable && known(run) !== null ? String(place + 1) : ""), el("th", { scope: "row" }, label, " ", tags),
       td("num" + (known(run) === best && sortable ? " best" : ""), known(run), e ? e[3] : "–", e?.[4] ? el("small", {}, e[4]) : null), td("bar-cell", null, strip(e, run)),
-      data.changes.length ? [td("num " + (c?.tone ?? ""), c?.delta ?? null, c ? c.text : "", c?.ends ? el("small", {}, c.ends) : null), decision(run, c)] : null,
+      data.changes.length ? [td("num change " + (c?.tone ?? ""), c?.delta ?? null, c ? c.text : "", c?.ends ? el("small", {}, c.ends) : null), decision(run, c)] : null,
       beside.map((m) => td("num beside" + (text(m, run) === tops.get(m) && columns.get(m).higher !== null ? " best" : ""), null, text(m, run))));
   };
   const head = [th("#", "place"), th("Run"), th(metric, "num"), th("interval", "bar-cell"),
@@ -82,14 +82,13 @@ function showForestNote() {
   if (!rows.length) return;
   const parts = !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? ""), "."]
     : worse.length ? [el("b", { class: "down" }, "Significantly worse: "), named(worse), "."]
-    : lower.length ? ["No segment is significantly worse. Lower, possibly by chance: ", named(lower), "."]
+    : lower.length ? ["No segment is significantly worse. Lower, but within chance: ", named(lower), "."]
     : ["No segment is worse."];
   const large = rows.filter((r) => !r.small), low = Math.min(...large.map((r) => r.low)), high = Math.max(...large.map((r) => r.high));
   if (rows.some((r) => r.small && (r.low < low || r.high > high))) parts.push(" Intervals of small segments may reach beyond the chart.");
   $("forest-note").replaceChildren(...parts.flat(3));
   $("change-title").replaceChildren(segments.length ? "Change in " + metric + " by segment" : "Change by metric");
-  const more = rows.length - SEGMENTS - 1;
-  $("forest-more").hidden = more <= 0;
+  $("forest-more").hidden = rows.length <= SEGMENTS + 1 || (!everySegment && forestView().length === rows.length);
   $("forest-more").textContent = everySegment ? "Show fewer segments" : `Show all ${count(rows.length - 1, "segment", "segments")}`;
   const colours = toneColours(), present = new Set(forestView().map((r) => r.outcome));
   showLegend("forest", OUTCOMES.filter((o) => present.has(o)).map((o) => ({ label: o, colour: colours[o] })));
@@ -156,6 +155,7 @@ function linkToSegment(segment) {
     asStep(filter);
   } }, own(segment.name));
 }
+let smallSegments = false;
 function showSegments() {
   if (!$("segments-table")) return;
   const metric = choice.metric;
@@ -176,7 +176,14 @@ function showSegments() {
   const row = (s) => el("tr", { "data-segment": s.name, class: s.too_few.includes(metric) ? "small" : "" },
     el("th", { scope: "row" }, linkToSegment(s), s.too_few.includes(metric) ? el("span", { class: "tag" }, "too few") : null), td("num size", size(s), String(size(s))),
     cells(s, main), changes.size ? delta(changes.get(s.name)) : null, cells(s, beside));
-  $("segments-table").replaceChildren(table({ class: "levels" }, head, data.segments.map(row)));
+  // What fell most stands first, and segments that are too small to judge come last.
+  const fall = (s) => { const c = changes.get(s.name); return c && c.delta !== null ? better(metric, c.delta) : Infinity; };
+  const isSmall = (s) => s.too_few.includes(metric), byFall = [...data.segments].sort((a, b) => isSmall(a) - isSmall(b) || (fall(a) === fall(b) ? 0 : fall(a) - fall(b)));
+  const few = byFall.filter(isSmall), folds = few.length > 5 && few.length < byFall.length && !smallSegments;
+  const rows = byFall.map((s) => { const node = row(s); node.hidden = folds && isSmall(s); return node; });
+  $("segments-table").replaceChildren(table({ class: "levels" }, head, rows));
+  $("segments-more").hidden = !folds;
+  $("segments-more").textContent = `Show ${thousands(few.length)} more segments with too few queries`;
 }
 
 /* ---- misses ---- */
@@ -203,7 +210,7 @@ function showMisses() {
     listRuns.size > 1 && nobody ? `; no run returned ${thousands(nobody)} of them` : "",
     rows.length ? `. Below: the queries with the lowest ${choice.metric}, the best doc that is not in the top ${data.k}, and what ranked first instead. ` : ". ",
     ...links.flatMap(([value, label], j) => [j ? " · " : "", el("a", { href: "#queries", onclick: () => showOnly(value) }, label)]));
-  const labels = ["Query", choice.metric, `Best doc outside the top ${data.k}`, "Rank", "Ranked first instead", "Not returned"];
+  const labels = ["Query", choice.metric, "Best doc missed", "Rank", "Ranked first", "Not returned"];
   const cell = (kind, label, ...children) => { const node = td(kind, null, ...children); node.dataset.label = label; return node; };
   $("misses-table").replaceChildren(rows.length ? table({ class: "rows-as-cards" }, [th(labels[0]), th(labels[1], "num"), th(labels[2]), th(labels[3]), th(labels[4]), th(labels[5], "num")],
     rows.slice(0, 8).map((r) => {

@@ -215,6 +215,7 @@ on("run", "change", () => choose({ run: $("run").value }));
 on("sweep-metric", "change", () => { showCurveNote(); redraw("curves"); });
 on("systems-metric", "change", () => redraw("tradeoff"));
 on("forest-more", "click", () => { everySegment = !everySegment; showForestNote(); redraw("forest"); });
+on("segments-more", "click", () => { smallSegments = true; showSegments(); });
 on("never-of", "change", showNever);
 on("search", "input", filter);
 on("outcome", "change", filter);

@@ -25,7 +25,8 @@ function showQuery(i) {
   } }, "Show the whole query") : null;
   const head = el("div", { class: "query-head" }, el("div", {}, title, unfold), el("span", { class: "steps" }, step("Previous query", -1, "‹"), step("Next query", 1, "›")));
   // Quantiles of one value, such as latency.p50 and latency.p90, are the same number for one query.
-  const names = [...new Map(data.metrics.map((m) => [m.value_name, m.name])).entries()];
+  const chosen = columns.get(choice.metric), inOrder = [chosen, ...data.metrics.filter((m) => m.value_name !== chosen.value_name)];
+  const names = [...new Map(inOrder.map((m) => [m.value_name, m.name])).entries()];
   const values = table({ class: "few" }, [th("Run"), names.map(([label]) => th(label, "num"))], [
     ...mainRuns().map((r) => el("tr", {}, el("th", { scope: "row" }, own(r)), names.map(([, m]) => td("num", null, figure(m, valueOf(r, m, i)))))),
     hasPair ? el("tr", {}, el("th", { scope: "row" }, "Δ"), names.map(([, m]) => { const d = changeOf(m, i); return td("num " + direction(m, d), null, figure(m, d, true)); })) : null]);
@@ -64,7 +65,7 @@ function listsOf(i, depth) {
   const notes = [
     doubts.length ? el("p", { class: "dim" }, `Unjudged in the top ${data.k} (counted as not relevant): `, doubts.map(([r, n], j) => [j ? "; " : "", own(r), " " + n])) : null,
     mainRuns().length > pair.length ? el("p", { class: "dim" }, own(reference()), " holds values, not lists.") : null,
-    hasDocTexts ? null : el("p", { class: "dim" }, "Pass --docs to show the texts of docs.")];
+    hasDocTexts ? null : el("p", { class: "dim" }, "To see texts here, run again with --docs corpus.jsonl.")];
   return [el("div", { id: "ranked" }, legend, notes, el("div", { class: "lists" }, pair.map(list)), more), ...(hasGold ? missingOf(i, pair, words) : [])];
 }
 function missingOf(i, pair, words) {
@@ -74,10 +75,10 @@ function missingOf(i, pair, words) {
   const rank = (g, r) => { const at = rankOf(g, r); return td("num" + (at === null ? " never" : at > data.k ? " late" : ""), null, placeOf(g, r)); };
   const row = (g) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0], words)), td("num", null, gradeMark(g[1])), pair.map((r) => rank(g, r)));
   const rows = (some) => region("Relevant docs that are missing", table({ class: "few" }, [th("Doc"), th("Grade", "num"), pair.map((r) => th(own(r), "num"))], some.map(row)));
-  const never = pair.map((r, j) => [j ? "; by " : "", own(r), ": " + gold.filter((g) => rankOf(g, r) === null).length]);
-  const both = pair.length > 1 ? "; by both: " + gold.filter((g) => pair.every((r) => rankOf(g, r) === null)).length : "";
+  const never = pair.map((r, j) => [j ? ", " : "", gold.filter((g) => rankOf(g, r) === null).length + " by ", own(r)]);
+  const both = pair.length > 1 ? ", " + gold.filter((g) => pair.every((r) => rankOf(g, r) === null)).length + " by neither run" : "";
   return [el("h4", {}, `Relevant docs missing from a top ${data.k}, with their ranks`),
-    el("p", { class: "dim" }, "Of " + count(gold.length, "relevant doc", "relevant docs") + ", not returned by ", never, both),
+    el("p", { class: "dim" }, count(gold.length, "relevant doc", "relevant docs") + "; not returned: ", never, both),
     rows(missing.slice(0, 25)), ...(missing.length > 25 ? [el("details", {}, el("summary", {}, `and ${missing.length - 25} more`), rows(missing.slice(25)))] : [])];
 }
 function light(doc, on) {
