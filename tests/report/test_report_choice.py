@@ -237,3 +237,12 @@ def test_of_many_segments_the_worst_the_best_and_every_significant_one_are_drawn
         assert page.count(points) == 33
         rows = page.eval_on_selector_all("#segments tbody tr", "nodes => nodes.map(n => n.dataset.segment)")
         assert rows[0] == "kind = k29" and set(rows[-2:]) == {"kind = few0", "kind = few1"}
+
+
+def test_the_first_screen_shows_one_metric_of_each_kind(tmp_path: Path) -> None:
+    gold, run = {"q": ["a"], "r": ["b"]}, {"q": ["a", "b"], "r": ["a", "b"]}
+    metrics = "hit@1,hit@3,recall@1,recall@10,precision@5,ndcg@10,mrr"
+    result = karat.evaluate(gold, run, metrics)
+    assert page_of(source_of(result)).script.leading[:5] == ["ndcg@10", "recall@10", "mrr", "precision@5", "hit@1"]
+    gated = page_of(source_of(karat.check(result, ["hit@3 >= 0.5"])))
+    assert "hit@3" in [tile.metric for tile in gated.runs[0].tiles]

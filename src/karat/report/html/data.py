@@ -76,6 +76,7 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
         base=source.base,
         candidates=list(source.candidates),
         gated=bool(source.gates),
+        leading=leading_metrics(source),
         opponents={r.name: other for r in result.runs if (other := opponent_of(source, r.name))},
         titles=dict(titles),
         primary=primary,
@@ -111,6 +112,24 @@ def primary_of(source: Source) -> str:
     primary = [d.metric for d in source.comparisons if d.primary]
     gated = [g.gate.metric for g in source.gates]
     return primary[0] if primary else choose_primary(list(source.result.metrics), gated=gated)
+
+
+LEADING = ("recall", "mrr", "precision", "latency.p90", "latency.p50")
+"""Kinds of metrics that a reader looks for first."""
+
+
+def leading_metrics(source: Source) -> list[str]:
+    """The primary metric, those of gates, one of each kind, and then the others."""
+    metrics, k = source.result.metrics, _k(primary_of(source))
+    kinds: dict[str, list[str]] = {}
+    for metric in metrics:
+        kinds.setdefault(metric.partition("@")[0], []).append(metric)
+    known = [kind for kind in LEADING if kind in kinds]
+    one_each = [
+        next((m for m in kinds[n] if m.endswith(f"@{k}")), kinds[n][0]) for n in dict.fromkeys([*known, *kinds])
+    ]
+    gated = [g.gate.metric for g in source.gates if g.gate.metric in metrics]
+    return list(dict.fromkeys([primary_of(source), *gated, *one_each, *metrics]))
 
 
 def opponent_of(source: Source, run: str) -> str:

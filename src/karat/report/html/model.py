@@ -135,6 +135,8 @@ class ScriptData(Struct, frozen=True):
     candidates: list[str]
     gated: bool
     """Whether gates judge the candidates."""
+    leading: list[str]
+    """The metrics that say most beside the leading one, one of each kind first."""
     opponents: dict[str, str]
     """By run: the run that it is shown against."""
     titles: dict[str, str]

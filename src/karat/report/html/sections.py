@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from karat.gates.wording import advise, figure_of, note_figures, note_pooling, threshold_text, value_text
-from karat.metrics.grammar import PRIMARY, parse
+from karat.metrics.grammar import parse
 from karat.report.by_judge import describe_judged
 from karat.report.html.clean_text import cut, plain
 from karat.report.html.data import (
@@ -18,6 +18,7 @@ from karat.report.html.data import (
     change,
     estimate,
     known,
+    leading_metrics,
     opponent_of,
     primary_of,
     script_data,
@@ -265,10 +266,8 @@ def _reading(run: RunResult, metric: str) -> str:
 
 def _tiles(source: Source, run: RunResult, overall: Mapping[tuple[str, str], Change]) -> list[Tile]:
     """The figures that matter most, each with its change."""
-    gated = [g.gate.metric for g in source.gates]
-    names = dict.fromkeys([primary_of(source), *gated, PRIMARY, *source.result.metrics])
     tiles = []
-    for metric in [n for n in names if n in run.values][:TILES]:
+    for metric in [n for n in leading_metrics(source) if n in run.values][:TILES]:
         value = estimate(metric, run.intervals[metric])
         delta = overall.get((run.name, metric))
         tells = parse(metric).metric.tells

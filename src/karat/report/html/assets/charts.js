@@ -1,7 +1,7 @@
 "use strict";
 // Charts and the colours of runs: each chart is a Vega-Lite specification of what is chosen now. Legends are HTML: they wrap.
 
-const PALETTE = ["#0072b2", "#b5549b", "#c98a00", "#2f8f6b", "#7a5cc0", "#d1495b", "#2a9fd6", "#8c6d46", "#5a8a00", "#a04a7a", "#3d6fd1"];
+const PALETTE = ["#0072b2", "#b5549b", "#a87300", "#2f8f6b", "#7a5cc0", "#d1495b", "#1c86b8", "#8c6d46", "#5a8a00", "#a04a7a", "#3d6fd1"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let theme = null;
 try { theme = localStorage.getItem("karat-theme"); } catch { /* a page from disk may have no storage */ }
@@ -95,7 +95,7 @@ const SEGMENTS = 24, WORST = 12, BEST = 4;
 let everySegment = false;
 // Every outcome of a comparison, with the colour that it has in the chart.
 const OUTCOMES = ["better", "worse", "different", "no significant difference", "too few queries", "not tested"];
-const toneColours = () => Object.fromEntries(OUTCOMES.map((t, i) => [t, shades(["#00895f", "#c44e00", "#2f6fd0", "#4a5868", "#aab4c0", "#aab4c0"],
+const toneColours = () => Object.fromEntries(OUTCOMES.map((t, i) => [t, shades(["#00895f", "#c44e00", "#2f6fd0", "#4a5868", "#8793a1", "#8793a1"],
   ["#5ad1a4", "#ff9a6b", "#7fb0ff", "#c3cedb", "#5f6d7c", "#5f6d7c"])[i]]));
 // A row for all queries and one for each segment; without segments, one for each metric.
 function forestRows() {
@@ -150,7 +150,7 @@ function curveSpec() {
   const x = { field: "k", type: "quantitative", scale: { type: "log", nice: false },
     axis: { title: "cutoff k", values: ks, format: "d", grid: false, labelOverlap: true } };
   const y = (name) => ({ field: name, type: "quantitative", title: metric, scale: { zero: true, nice: true } });
-  const opacity = { condition: { test: "datum.main", value: 1 }, value: 0.35 };
+  const opacity = { condition: { test: "datum.main", value: 1 }, value: 0.6 };
   const layer = [
     { transform: [{ filter: "datum.main" }], mark: { type: "area", opacity: 0.16 },
       encoding: { x, y: y("low"), y2: { field: "high" }, color: colour() } },

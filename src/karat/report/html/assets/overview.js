@@ -33,7 +33,7 @@ function showRanking() {
   const order = [...runs].sort((a, b) => (known(a) === null) - (known(b) === null) || sign * (known(a) - known(b)));
   const [low, high] = minmax(Object.values(estimates).flatMap((e) => [e[1] ?? e[0], e[2] ?? e[0]]).filter((v) => v !== null));
   const x = (v) => (4 + 152 * (high > low ? (v - low) / (high - low) : 0.5)).toFixed(1);
-  const sortable = columns.get(metric).higher !== null, best = known(order[0]), beside = metrics.filter((m) => m !== metric).slice(0, BESIDE);
+  const sortable = columns.get(metric).higher !== null, best = known(order[0]), beside = data.leading.filter((m) => m !== metric).slice(0, BESIDE);
   const text = (m, run) => data.estimates[m][run]?.[3] ?? "–";
   const tops = new Map(beside.map((m) => [m, text(m, topRun(m))]));
   const strip = (e, run) => {
@@ -112,6 +112,10 @@ function showChartLegends() {
   showLegend("account", data.rank_labels.map((label, i) => ({ label, colour: ranks[i], shape: "square" })));
   showLegend("tradeoff", runEntries(runs));
   showLegend("levels-chart", runEntries(runs.length <= 6 ? runs : mainRuns()));
+  // Of many runs only those that are compared are drawn.
+  const some = runs.length > 6 ? mainRuns().flatMap((r, i) => [i ? " and " : "", own(r)]) : null;
+  if ($("levels-title") && some) $("levels-title").replaceChildren("Every metric of ", ...some);
+  if ($("account-note")) $("account-note").replaceChildren("The rank at which each relevant doc was returned", ...(some ? [", by ", ...some] : []), ".");
   $("histogram-title").textContent = "Distribution of " + choice.metric + " over queries";
   if (!$("scatter-note")) return;
   const rows = scatterRows(), n = (side) => rows.filter((r) => r.side === side).length;
