@@ -1410,9 +1410,9 @@ def test_keys_of_different_strings_and_salts_differ() -> None:
 
 def test_the_buffer_has_free_bytes_at_both_ends() -> None:
     column = Strings.of(["abc"])
-    assert len(column.buffer) == PAD + 3 + PAD
+    assert len(column.buffer) == PAD + 4 + PAD  # a byte that belongs to no text follows each
     assert not column.buffer[:PAD].any()
-    assert not column.buffer[PAD + 3 :].any()
+    assert not column.buffer[PAD + 4 :].any()
 
 
 def test_level_doc_refuses_gold_by_chunk() -> None:

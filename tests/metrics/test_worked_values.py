@@ -501,7 +501,7 @@ def test_a_later_chunk_of_a_judged_doc_is_judged_whatever_credit_it_earns() -> N
 def test_auto_level_takes_docs_when_more_gold_ids_match_them_and_says_so() -> None:
     result = means("map", BY_DOC, CHUNKS)
     assert result.mean["map"] == exactly((1 / 1 + 2 / 4) / 2)
-    assert any("level=doc" in note for note in result.notes)
+    assert any("matched by doc" in note for note in result.notes)
 
 
 def test_auto_level_takes_chunks_when_gold_names_chunks() -> None:

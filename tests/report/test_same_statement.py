@@ -109,7 +109,7 @@ def test_notes_on_the_data_are_the_same_in_every_output(capsys: pytest.CaptureFi
         "old: 1 query of the gold without results",
         "new: 1 query of the gold got an empty list",
         "lists of old end at rank 2, so ndcg@10 counts nothing below it",
-        "lists of old end at rank 2, of new at rank 3, so map compares lists of unequal depth",
+        "lists of old end at rank 2, of new at rank 3, so map does not compare them fairly",
     )
     for source, show in ((result, evaluate_view.show), (compared, compare_view.show), (check, check_view.show_check)):
         show(source, *([] if source is compared else ["gold"]))

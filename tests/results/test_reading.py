@@ -88,7 +88,7 @@ def test_every_output_has_the_reading(files: Path) -> None:
     reading = document["runs"][0]["metrics"]["precision@5"]["reading"]
     assert reading == {"text": limit, "target": 0.7, "attainable": 0.4}
     assert document["runs"][0]["metrics"]["ndcg@10"]["reading"]["band"] == "excellent"
-    assert "the gold allows 0.400" in (files / "out.md").read_text()
+    assert "the gold allows at most 0.400" in (files / "out.md").read_text()
     assert limit in (files / "out.html").read_text()
     (files / "karat.yaml").write_text(
         "dataset: {qrels: gold.txt}\nruns: {good: good.run}\nmetrics: [precision@5]\ngates: [hit@5 >= 0.5]\n"

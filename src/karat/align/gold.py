@@ -53,12 +53,14 @@ class GoldIndex:
     def number_queries(self, ids: Strings) -> Indices:
         """The number of each query of the gold, −1 for others."""
         table, own, order, numbers = self._numbers
+        if not len(numbers):
+            return np.full(len(ids), -1, dtype=np.int64)
         words = ids.words()
         keys = hashed(words, _PLAIN)
         query = table[(keys >> _TABLE).view(np.int64)]
         query[~equal_words(words, _at(own, query))] = -1
         rest = np.flatnonzero(query < 0)  # without gold, or where two queries of it share a place
-        if len(rest) and len(numbers):
+        if len(rest):
             place = np.minimum(np.searchsorted(order, keys[rest]), len(order) - 1)
             candidate = numbers[place]
             same = (order[place] == keys[rest]) & equal_words(_at(words, rest), _at(own, candidate))

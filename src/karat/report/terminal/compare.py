@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -61,9 +62,13 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
 
 
 def _overall(out: Console, rows: list[Decision], comparison: Comparison) -> Table:
-    """All figures where there is room, else those that decide."""
+    """All figures in a file, or where there is room on a screen; else those that decide."""
     table = _overall_table(rows, comparison, wide=True)
-    return table if least_width(table) <= out.width else _overall_table(rows, comparison, wide=False)
+    return (
+        table
+        if not sys.stdout.isatty() or least_width(table) <= out.width
+        else _overall_table(rows, comparison, wide=False)
+    )
 
 
 def _overall_table(rows: list[Decision], comparison: Comparison, *, wide: bool) -> Table:
