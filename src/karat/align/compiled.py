@@ -14,8 +14,7 @@ from karat.model import kernel
 from karat.model.limits import ID
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
-from karat.read.arrow import ArrowBlock
-from karat.read.textfile import TextFile
+from karat.read.textfile import Block, TextFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.run import ScoredLists, StreamedFile
+    from karat.read.arrow import ArrowBlock
     from karat.read.layout import Layout
 
 if kernel.problem:
@@ -112,6 +112,12 @@ class NumberedRows(NamedTuple):
     without_gold: tuple[bytes, ...]
 
 
+def _is_arrow(block: object) -> bool:
+    from karat.read.arrow import ArrowBlock  # not for text, which needs nothing of it
+
+    return isinstance(block, ArrowBlock)
+
+
 class TextKernel:
     """The gold and the policy of one alignment, as the kernel sees them; the layout, if it can cut the text itself.
 
@@ -153,15 +159,17 @@ class TextKernel:
 
         Where `marks` is empty, it gets an entry if the block holds the mark.
         """
-        if isinstance(block, ArrowBlock):
+        hits: BlockHits | None = None
+        marked: bool | None = None
+        if isinstance(block, Block):
+            hits = self._align_text(block) if self._cuts else None
+        elif _is_arrow(block):
             hits, marked = self._align_arrow(block, mark[0] if len(mark) == 1 else -1)
-        else:
-            hits, marked = self._align_text(block) if self._cuts else None, None
         if marks is not None and mark and not marks and (block.holds(mark) if marked is None else marked):
             marks.append(True)
         return hits
 
-    def _align_text(self, block: Any) -> BlockHits | None:
+    def _align_text(self, block: Block) -> BlockHits | None:
         text = np.frombuffer(block.buffer, dtype=np.uint8)
         room = _Room((block.end - PAD) // (2 * self._layout.width) + 1)
         handed_back = self._library.align_block(

@@ -9,7 +9,6 @@ import numpy as np
 from karat.errors import MAX_PROBLEMS, InputError, RowProblem
 from karat.model.limits import ID
 from karat.model.strings import PAD
-from karat.read.arrow import cut_blocks
 from karat.read.problems import long_id
 from karat.read.textfile import Irregular, join_rows
 from karat.records import dataclass
@@ -48,6 +47,8 @@ class ColumnStream:
 
     def blocks(self, size: int | None = None, spare: list[bytearray] | None = None) -> Generator[ArrowBlock]:
         """Blocks of rows; where the table is grouped by query, of whole queries."""
+        from karat.read.arrow import cut_blocks
+
         empty = True
         for block in cut_blocks(self.batches(), self.columns, size or 0):
             empty = False
@@ -69,10 +70,14 @@ class ColumnStream:
 
     def first_rows(self) -> Rows:
         """The rows of the first block, whatever they hold; none if there are none."""
+        from karat.read.arrow import cut_blocks
+
         return join_rows([_joined(block) for block in [next(cut_blocks(self.batches(), self.columns), None)] if block])
 
     def check(self) -> None:
         """Raise what is wrong with the rows, if anything is."""
+        from karat.read.arrow import cut_blocks
+
         problems: list[RowProblem] = []
         row = 1
         for block in cut_blocks(self.batches(), self.columns):

@@ -16,7 +16,6 @@ import numpy as np
 
 from karat.records import dataclass
 from karat.stats.bounded_means import PairedShares
-from karat.stats.changes import MeanChange, estimate_changes
 from karat.stats.defaults import CONFIDENCE, DRAWS, RESAMPLES, SEED
 from karat.stats.groups import grouped_intervals
 from karat.stats.intervals import ALL_EQUAL, Interval
@@ -259,6 +258,8 @@ def measure_changes(
     `choice` unless stated. It is the inverse of `test` unless `choice` names another method.
     """
     choices = [replace(choice, confidence=level) for level in levels or (choice.confidence,)]
+    from karat.stats.changes import MeanChange, estimate_changes
+
     units_of = [units if s.weighted else units.unweighted() for s in statistics]
     sides, columns = (base, candidate), list(zip(base, candidate, statistics, strict=True))
     differences = [score_differences(s, before, after, factor) for before, after, s in columns]
