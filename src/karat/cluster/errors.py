@@ -59,8 +59,8 @@ def _reason(text: str) -> str:
 
 def refuse_rows(source: Source, faults: Sequence[RowFault]) -> NoReturn:
     """The error that names broken rows by file or table, partition and row."""
-    told = [_said(source, fault) for fault in sorted(faults) if fault.detail != MORE]
-    raise InputError(told, more=len(told) < len(faults))
+    problems = [_said(source, fault) for fault in sorted(faults) if fault.detail != MORE]
+    raise InputError(problems, more=len(problems) < len(faults))
 
 
 def _said(source: Source, fault: RowFault) -> str:

@@ -22,16 +22,16 @@ def watching(session: Any, name: str, watch: Watch | None) -> Iterator[None]:
         yield
     elif hasattr(session, "registerProgressHandler") and not hasattr(session, "_jsc"):
 
-        def told(stages: Any = None, **_: Any) -> None:
+        def show_stages(stages: Any = None, **_: Any) -> None:
             total = sum(stage.num_tasks for stage in stages or ())
             if total:
                 watch(name, sum(stage.num_completed_tasks for stage in stages), total)
 
-        session.registerProgressHandler(told)
+        session.registerProgressHandler(show_stages)
         try:
             yield
         finally:
-            session.removeProgressHandler(told)
+            session.removeProgressHandler(show_stages)
     else:
         over = threading.Event()
         watcher = threading.Thread(target=_look, args=(session, name, watch, over), name="karat-progress", daemon=True)

@@ -115,8 +115,8 @@ def _columns(session: Any, frame: Any, where: str, name: str, policy: Policy, en
 
     with spark_errors(where):
         head = frame.limit(FIRST).toArrow()
-    told = frame_rows(head, "run", where)
-    rows = told.first_rows()
+    table = frame_rows(head, "run", where)
+    rows = table.first_rows()
     if not len(rows):
         raise InputError(f"{where}: has no rows, expected at least one")
     names = frame.columns
@@ -131,7 +131,7 @@ def _columns(session: Any, frame: Any, where: str, name: str, policy: Policy, en
     source = Source(where, "columns", layout.parent is not None)
     mark = policy.separator
     content = RemoteRun(session, frame.select(*chosen), source, mark, rows, engine.watch, engine.explain)
-    return Run(name, content, notes=told.notes, names_docs=layout.names_docs)
+    return Run(name, content, notes=table.notes, names_docs=layout.names_docs)
 
 
 def _text(session: Any, frame: Any, where: str, name: str, format: str | None, policy: Policy, engine: Engine) -> Run:

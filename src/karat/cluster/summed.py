@@ -148,8 +148,8 @@ class SumTask:
         after = np.array([shares[j] for _, j in pairs]).reshape(-1, len(qrels))
         keys = hashed(Strings.of(qrels.query_ids).words(), np.uint64(1))
         columns, base = np.concatenate((levels, after - before)), np.concatenate((np.zeros_like(levels), before))
-        told = [RunCounts(counts, worst) for _, counts, worst in measured]
-        return Bundle(Sums.of(columns, base, keys, self.seed).to_bytes(), told)
+        run_counts = [RunCounts(counts, worst) for _, counts, worst in measured]
+        return Bundle(Sums.of(columns, base, keys, self.seed).to_bytes(), run_counts)
 
     @property
     def _width(self) -> int:
@@ -228,11 +228,11 @@ def sum_runs(gold: GoldFrame, runs: Sequence[RemoteRun], task: SumTask) -> Bundl
     frame = frame.mapInArrow(_add_up(task.keep), MESSAGES)
     with spark_errors(runs[0].source.name), watching(gold.session, "all runs", runs[0].watch):
         table = frame.toArrow()
-    found = list(zip(table.column("kind").to_pylist(), table.column("data").to_pylist(), strict=True))
-    if any(kind == "broken" for kind, _ in found):
+    rows = list(zip(table.column("kind").to_pylist(), table.column("data").to_pylist(), strict=True))
+    if any(kind == "broken" for kind, _ in rows):
         for run in runs:
             run.refuse_faults()
-    if faults := {fault.detail for kind, one in found if kind == "faults" for fault in decode_faults(one)}:
+    if faults := {fault.detail for kind, one in rows if kind == "faults" for fault in decode_faults(one)}:
         raise InputError(f"{gold.source}: {detail}" for detail in sorted(faults))
-    bundles = [msgspec.msgpack.decode(one, type=Bundle) for kind, one in found if kind == "sums"]
+    bundles = [msgspec.msgpack.decode(one, type=Bundle) for kind, one in rows if kind == "sums"]
     return reduce(lambda a, b: a.plus(b, task.keep), bundles)

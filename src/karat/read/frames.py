@@ -59,8 +59,8 @@ def frame_rows(frame: object, role: Role, name: str) -> ColumnStream:
     stream = _table_rows(database, register_frame(database, frame, name), role, name)
     if size is not None:
         return replace(stream, bytes=size)
-    held = list(stream.batches())
-    return replace(stream, batches=lambda: iter(held), bytes=ROW * sum(map(len, held)))
+    batches = list(stream.batches())
+    return replace(stream, batches=lambda: iter(batches), bytes=ROW * sum(map(len, batches)))
 
 
 def _speaks_arrow(frame: Any) -> bool:

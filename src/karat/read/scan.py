@@ -58,11 +58,11 @@ def _single_spaced(
     marks = np.flatnonzero(space)
     if len(marks) % layout.width:
         return None
-    found = block.take(marks)
-    newlines = found == _NEWLINE
+    stops = block.take(marks)
+    newlines = stops == _NEWLINE
     if not newlines[layout.width - 1 :: layout.width].all() or np.count_nonzero(newlines) * layout.width != len(marks):
         return None
-    if _holds_controls(found):
+    if _holds_controls(stops):
         return None
     return _cut_columns(buffer, marks.reshape(-1, layout.width), begin, columns)
 

@@ -109,9 +109,9 @@ def _beaten(view: View, i: int, metric: str) -> list[int]:
     for j, other in enumerate(view.systems):
         value = p.get(other.name)
         better = (mine.value_of(metric) > other.value_of(metric)) == higher
-        decided = _outcome(view, i, j, metric)
-        if decided is not None:
-            beats = decided == "better"
+        outcome = _outcome(view, i, j, metric)
+        if outcome is not None:
+            beats = outcome == "better"
         else:
             beats = j != i and value is not None and value < view.alpha and better
         if beats:
@@ -148,8 +148,8 @@ def _caption(view: View, several: bool) -> list[str]:
         notes.append(
             f"Superscripts: significantly better than the system of that letter ({text(ways)}, level {view.alpha:g})."
         )
-    decided = {d.metric for d in view.decisions if len(view.systems) == 2}
-    if others := [m for m in view.metrics if view.pairs and m not in view.pairs and m not in decided]:
+    compared = {d.metric for d in view.decisions if len(view.systems) == 2}
+    if others := [m for m in view.metrics if view.pairs and m not in view.pairs and m not in compared]:
         notes.append(f"Not tested over all pairs: {text(', '.join(others))}.")
     if view.forced:
         notes.append("Compared by force although " + "; ".join(text(d.what) for d in view.forced) + " differ.")

@@ -31,14 +31,14 @@ def find_unanswered(run: RunResult, queries: Queries | None, answered: Iterable[
         return []
     gold = {*rankings.query_ids, *(run.gold.qrels.query_ids if run.gold is not None else ())}
     own = _logged(run)
-    asked = dict.fromkeys(answered)
+    questions = dict.fromkeys(answered)
     if queries is not None:
         marked = queries.no_answer
-        asked |= dict.fromkeys(marked)
+        questions |= dict.fromkeys(marked)
         others = queries.fields.keys() - gold - set(marked)
         if not others.isdisjoint(own):
-            asked |= dict.fromkeys(q for q in queries.fields if q in others)
-    return [q for q in asked if q not in own and q not in rankings.query_ids]
+            questions |= dict.fromkeys(q for q in queries.fields if q in others)
+    return [q for q in questions if q not in own and q not in rankings.query_ids]
 
 
 def describe_unequal_answers(runs: Sequence[RunResult]) -> list[str]:

@@ -199,11 +199,11 @@ class Dense(Base):
         """All cosines of each vector, in single precision; those of vectors in half precision where these are held."""
         if self._half is None:
             return np.stack(vectors) @ self.matrix.T if len(vectors) > 1 else [self.matrix @ v for v in vectors]
-        asked = np.stack(vectors)
+        queries = np.stack(vectors)
         products = np.empty((len(vectors), len(self._half)), dtype=np.float32)
         for start in range(0, len(self._half), _AT_ONCE):
             part = self._half[start : start + _AT_ONCE].astype(np.float32)
-            np.matmul(asked, part.T, out=products[:, start : start + _AT_ONCE])
+            np.matmul(queries, part.T, out=products[:, start : start + _AT_ONCE])
         return products
 
     def _nearest(self, vector: Matrix, rough: Matrix, k: int) -> tuple[Rows, Scores]:

@@ -132,11 +132,11 @@ class Statistic:
 
     def within(self, interval: Interval) -> Interval:
         """The interval of a figure, from that of its mean score: on the figure's scale, and not beyond its bounds."""
-        return self._shown(interval, *self.score_bounds())
+        return self._on_scale(interval, *self.score_bounds())
 
     def change_within(self, interval: Interval, factor: float = 1.0) -> Interval:
         """The interval of a change, from that of the mean difference of scores, and not beyond what there can be."""
-        return self._shown(interval, *self.change_bounds(factor))
+        return self._on_scale(interval, *self.change_bounds(factor))
 
     def change_bounds(self, factor: float = 1.0) -> tuple[float, float]:
         """The least and the largest difference of scores that a query can have, from `factor` × the baseline's."""
@@ -145,7 +145,7 @@ class Statistic:
         (low, high), (base_low, base_high) = self.score_bounds(), base.score_bounds()
         return low - base_high, high - base_low
 
-    def _shown(self, interval: Interval, least: float, most: float) -> Interval:
+    def _on_scale(self, interval: Interval, least: float, most: float) -> Interval:
         cut = interval.clip(least, most)
         middle, low, high = (self.to_figure(score, cut.n) for score in (cut.estimate, cut.low, cut.high))
         return replace(cut, estimate=middle, low=low, high=high)
@@ -162,8 +162,8 @@ def estimate_figures(
     out: list[dict[int, Interval]] = [{} for _ in groups]
     means = [i for i, s in enumerate(statistics) if s.aggregate in ("mean", "geometric mean")]
     scores = [statistics[i].scores(columns[i]) for i in means]
-    found = _mean_intervals(scores, [statistics[i] for i in means], units, groups, choice)
-    for intervals, one in zip(found, out, strict=True):
+    mean_rows = _mean_intervals(scores, [statistics[i] for i in means], units, groups, choice)
+    for intervals, one in zip(mean_rows, out, strict=True):
         one.update((i, statistics[i].within(interval)) for i, interval in zip(means, intervals, strict=True))
     for i, (values, statistic) in enumerate(zip(columns, statistics, strict=True)):
         if statistic.aggregate == "quantile":

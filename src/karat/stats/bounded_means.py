@@ -290,27 +290,27 @@ def mean_quantiles(sought: Sequence[tuple[UnitMeans, float]]) -> list[Floats]:
 
     Those of about as many units are searched for together, as far as a cache holds them.
     """
-    found = [means.exact_quantiles(share) for means, share in sought]
+    solutions = [means.exact_quantiles(share) for means, share in sought]
     batch: list[int] = []
     columns = 0
     for i in sorted(range(len(sought)), key=lambda i: len(sought[i][0].top)):
-        own = int(np.isnan(found[i]).sum())
+        own = int(np.isnan(solutions[i]).sum())
         if not own:
             continue
         size = len(sought[i][0].top)
         if batch and (size > 2 * len(sought[batch[0]][0].top) or size * (columns + own) > TOGETHER):
-            _search(sought, found, batch)
+            _search(sought, solutions, batch)
             batch, columns = [], 0
         batch.append(i)
         columns += own
     if batch:
-        _search(sought, found, batch)
-    return found
+        _search(sought, solutions, batch)
+    return solutions
 
 
-def _search(sought: Sequence[tuple[UnitMeans, float]], found: list[Floats], batch: Sequence[int]) -> None:
+def _search(sought: Sequence[tuple[UnitMeans, float]], solutions: list[Floats], batch: Sequence[int]) -> None:
     """Put the quantiles of a batch in the places that are NaN; units of no weight make all parts as long."""
-    open_columns = [np.flatnonzero(np.isnan(found[i])) for i in batch]
+    open_columns = [np.flatnonzero(np.isnan(solutions[i])) for i in batch]
     ends = np.cumsum([0, *map(len, open_columns)])
     size = max(len(sought[i][0].top) for i in batch)
     top, bottom = (np.zeros((size, ends[-1])) for _ in range(2))
@@ -326,7 +326,7 @@ def _search(sought: Sequence[tuple[UnitMeans, float]], found: list[Floats], batc
         target[here] = normal_quantile(share)
     quantiles = _quantiles(top, bottom, low, high, middle, spread, target)
     for i, columns, start, end in zip(batch, open_columns, ends[:-1], ends[1:], strict=True):
-        found[i][columns] = quantiles[start:end]
+        solutions[i][columns] = quantiles[start:end]
 
 
 def _quantiles(

@@ -83,7 +83,7 @@ def interval(
             raise UsageError(f"statistic must be 'mean', 'median' or a function, found {statistic!r}")
         defined = data[~np.isnan(data)]
         return _of_statistic(defined, function, confidence, checked_method(method), resamples, seed).clip(least, most)
-    (found,) = intervals(
+    (interval,) = intervals(
         data[None, :],
         Units.of(len(data), clusters, weights, np.arange(float(len(data))) if sequential else None),
         bounds=[(least, most)],
@@ -93,7 +93,7 @@ def interval(
         seed=seed,
         threads=threads,
     )
-    return found.clip(least, most)
+    return interval.clip(least, most)
 
 
 def _of_statistic(
@@ -168,10 +168,10 @@ def grouped_intervals(
     out: list[dict[int, Interval]] = [{} for _ in groups]
     for rows, part, own, places in defined_alike(values, units, groups):
         mine = [scales[i] for i in rows]
-        for target, found in zip(
+        for target, column in zip(
             out, _resampled_intervals(part, own, places, mine, level, asked, resamples, seed, threads), strict=True
         ):
-            target.update(zip(rows, found, strict=True))
+            target.update(zip(rows, column, strict=True))
     return [[one[i] for i in range(len(values))] for one in out]
 
 
@@ -224,7 +224,7 @@ def _resampled_intervals(
     for part, u, names, rows, (top, bottom), mine, bounded in zip(
         parts, own, methods, drawn, sums, draws, gaffke, strict=True
     ):
-        found = []
+        estimates = []
         exact = bounded | _betting_ends(part, u, names, bounds, level)
         for i, (row, name) in enumerate(zip(part, names, strict=True)):
             estimate, there = mean_of(row, u), ~np.isnan(row)
@@ -241,8 +241,8 @@ def _resampled_intervals(
                 name = CONTRADICTION
             n_eff = math.nan if u.plain else u.take(there).effective
             draws_used = resamples if i in rows or name == "studentized" else 0
-            found.append(Interval(estimate, low, high, name, int(np.count_nonzero(there)), n_eff, draws_used))
-        out.append(found)
+            estimates.append(Interval(estimate, low, high, name, int(np.count_nonzero(there)), n_eff, draws_used))
+        out.append(estimates)
     return out
 
 

@@ -117,10 +117,10 @@ def _rejected_up_to(n: NDArray[np.int64], threshold: float, tail: float) -> NDAr
     """The largest number of successes of n that the exact test rejects as too few for this share; -1 if none."""
     from karat.stats.special import bdtr, bdtrik
 
-    found = np.ceil(np.maximum(np.nan_to_num(bdtrik(tail, n, threshold)), 0.0))
+    counts = np.ceil(np.maximum(np.nan_to_num(bdtrik(tail, n, threshold)), 0.0))
     for _ in range(2):  # the inverse lies between two whole numbers, and rounding may move it by one
-        found = np.where((found >= 0) & (bdtr(np.maximum(found, 0), n, threshold) > tail), found - 1, found)
-    return np.asarray(found, dtype=np.float64)
+        counts = np.where((counts >= 0) & (bdtr(np.maximum(counts, 0), n, threshold) > tail), counts - 1, counts)
+    return np.asarray(counts, dtype=np.float64)
 
 
 def _rough(share: float, threshold: float, z: float, power: float) -> float:

@@ -111,9 +111,9 @@ def quantile_difference(
     draws = second - first
     draws = draws[~np.isnan(draws)]
     ends = [_percentiles(draws, level) for level in levels]
-    found = [Interval(estimate, low, high, "percentile", n, n_eff, len(draws)) for low, high in ends]
+    intervals = [Interval(estimate, low, high, "percentile", n, n_eff, len(draws)) for low, high in ends]
     extreme = min(np.count_nonzero(draws <= 0), np.count_nonzero(draws >= 0))
-    return found, min(1.0, 2 * float(extreme + 1) / (len(draws) + 1))
+    return intervals, min(1.0, 2 * float(extreme + 1) / (len(draws) + 1))
 
 
 def _defined(columns: Sequence[Floats], units: Units, groups: Sequence[Rows]) -> tuple[list[Floats], Units, list[Rows]]:
@@ -128,8 +128,8 @@ def _defined(columns: Sequence[Floats], units: Units, groups: Sequence[Rows]) ->
 def _bounded(q: float, units: Units, rows: Rows, confidence: float) -> bool:
     """Whether there are units enough for order statistics on both sides of the quantile."""
     count = len(np.unique(units.unit[rows][units.weight[rows] > 0]))
-    found = quantile_interval(np.arange(float(count)), q, confidence)
-    return not (math.isnan(found.low) or math.isnan(found.high))
+    interval = quantile_interval(np.arange(float(count)), q, confidence)
+    return not (math.isnan(interval.low) or math.isnan(interval.high))
 
 
 def _drawn(
