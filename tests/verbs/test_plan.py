@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from typing import TYPE_CHECKING
 
@@ -205,6 +206,7 @@ def test_a_config_alone_lists_the_work_of_its_undecided_gates(tmp_path: Path) ->
     outlook = karat.plan(str(config))
     assert outlook.gates == ()
     assert [str(item.gate) for item in outlook.work] == ["mrr >= 0.4"]
+    assert f"<td>{html.escape(outlook.work[0].statement)}</td>" in outlook._repr_html_()
     named = karat.plan(str(config), None, "mrr >= 0.40", truth=0.1, sizes=(25,))
     (gate,) = named.gates
     assert gate.segments == () and [str(item.gate) for item in named.work] == ["mrr >= 0.4"]
@@ -311,3 +313,17 @@ def test_gates_that_queries_do_not_decide_are_named_in_the_conclusion_of_a_confi
     )
     with pytest.raises(UsageError, match="name a gate to plan for"):
         karat.plan(config, icc=0.3, turns=5)
+
+
+def test_work_on_few_queries_promises_no_decision(tmp_path: Path) -> None:
+    """Four of a kind: six more make ten, the fewest that are judged alone, and ten may not decide."""
+    gold = {f"q{i}": {"d": 1} for i in range(24)}
+    run = {q: ["d"] if i % 2 else ["x", "d"] for i, q in enumerate(gold)}
+    kinds = {q: {"kind": "few" if i < 4 else "many"} for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, run, "mrr", queries=kinds, by="kind")
+    (item,) = [
+        item for item in karat.plan(result, None, "mrr >= 0.1 for every kind").work if item.segment == {"kind": "few"}
+    ]
+    assert item.statement == (
+        "judge about 6 more queries where kind = few, the fewest that are judged alone; more may be needed"
+    )

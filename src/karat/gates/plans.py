@@ -137,6 +137,8 @@ class WorkItem:
         verb = "run" if parse(self.gate.metric).over_whole_run else "judge"
         if not self.is_counted:
             return f"{verb} more queries{where}; how many is not known"
+        if self.ruling.fewest is None:  # fewer than the least number decide nothing, and that number may not either
+            return f"{verb} {more_text(self.ruling)}{where}, the fewest that are judged alone; more may be needed"
         end = "; the truth may be at the gate, where no number decides" if is_open(self.ruling) else ""
         return f"{verb} {more_text(self.ruling)}{where}{end}"
 

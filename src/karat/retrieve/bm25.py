@@ -56,6 +56,7 @@ LANGUAGES = {
     "tr": "turkish",
 }
 """Codes of the languages that can be stemmed; some of them have stop words too."""
+_CODES = {name: code for code, name in LANGUAGES.items()}
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
 _ASCII = "".join(chr(c).lower() if chr(c).isalnum() or chr(c) == "_" else " " for c in range(128))
 """Of each ASCII character: itself in lower case if words are made of it, else a space."""
@@ -198,8 +199,10 @@ class BM25(Base):
         """The language to use for a text with this label: its own with `auto`, if it can be stemmed."""
         if self.language != "auto":
             return self.language
-        code = str(label).lower().replace("_", "-").split("-")[0] if label else self._default
-        return code if code in LANGUAGES else "none" if label else self._default
+        if not label:
+            return self._default
+        word = str(label).strip().lower().replace("_", "-").split("-")[0]
+        return word if word in LANGUAGES else _CODES.get(word, "none")
 
 
 class _Numbers(dict[str, int]):

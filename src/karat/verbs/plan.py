@@ -90,6 +90,9 @@ class Plan(Documented):
                     rows.append([str(gate.gate), gate.run, truth.label, truth.value, c.n, *chances, truth.needed])
                     cells.append((str(gate.gate), truth.label, f"{c.n:,}", *map(percent_text, chances)))
         notes = (*serious_remarks(self.result.runs), *self.notes)
+        if not rows and self.work:
+            work = [(str(item.gate), item.run, item.statement) for item in self.work]
+            return Table(("gate", "run", "work"), work, ("gate", "run", "work"), work, self.conclusion, notes)
         return Table(columns, rows, PLAN_HEADS, cells, self.conclusion, notes)
 
     def plot(self) -> Any:

@@ -158,7 +158,7 @@ def _from_folder(name: str, folder: str, split: str | None) -> Dataset:
         if path is None
     ]
     if problems:
-        problems[-1] += "; files of other names are named one by one, or by a karat.yaml, which karat init writes"
+        problems[-1] += "; files of other names are named in a karat.yaml, which karat init writes"
         raise InputError(problems)
     return Dataset(name or os.path.basename(os.path.abspath(folder)), gold, queries, corpus)
 

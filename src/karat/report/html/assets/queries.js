@@ -104,7 +104,7 @@ function buildTable() {
     const button = el("button", { type: "button", onclick: () => sortBy(key) }, label, el("span", { class: "arrow", "aria-hidden": "true" }));
     const ids = key === "id" ? Math.max(6, Math.min(14, widestId)) * 9 + 24 : 0, isFigure = key !== "id" && key !== "text";
     // Room for the longest figure, and for the head with its arrow, of a long name for the beginning.
-    const room = isFigure ? Math.max(widestFigure(key) * 9 + 20, (key === "delta" ? 1 : Math.min(14, key.length)) * 8 + 38) : ids;
+    const room = isFigure ? Math.max(widestFigure(key) * 9 + 24, (key === "delta" ? 1 : Math.min(14, key.length)) * 8 + 38) : ids;
     least += room || 150;
     const width = isFigure || (key === "id" && Q.texts.length) ? `width:${room}px` : null;
     const cell = el("th", { scope: "col", style: width, title: isFigure && key !== "delta" ? key : null, class: key === "id" ? "id" : key === "text" ? "text" : "num" }, button);
