@@ -20,12 +20,12 @@ from karat.results.differences import PairedComparison, decide, unit_of_margin
 from karat.results.figures import figure, p_text
 from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import Verified, check_comparable, follows_lists, lack_of_common_judge
-from karat.results.remarks import few_cases
+from karat.results.remarks import FEW, few_cases, few_queries
 from karat.results.result import Result, RunResult
 from karat.results.saved import is_saved, load_any, save
 from karat.results.table import Documented, Table
 from karat.results.values import statistic_of
-from karat.results.words import plural, segment_text
+from karat.results.words import plural, queries_text, segment_text
 from karat.stats.changes import p_with_one_more
 from karat.stats.defaults import ALPHA, DRAWS
 from karat.stats.intervals import checked_share
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 DEFAULT_TESTS = ("t", "randomization")
 CORRECTIONS = ("holm", "bh", "none")
-FEW = 25
 
 
 @dataclass(frozen=True)
@@ -212,8 +211,8 @@ def compare(
     others = [run for run in result.runs if run.name != base.name]
     rows = decide(job, others)
     shared = min(r.n for r in rows if r.segment is None)
-    if shared < FEW:
-        notes.append(f"fewer than {FEW} queries: only large differences stand out from chance")
+    if shared < FEW and not few_queries(result.runs):
+        notes.append(f"only {queries_text(shared)} in both runs: so few can only show large differences")
     if (cases := few_cases(base)) is not None:
         notes += _describe_detectable(rows, cases)
     apart = dict.fromkeys(r.metric for r in rows if margin is not None and r.margin is None)
