@@ -233,9 +233,11 @@ def _order(
     tied = np.flatnonzero((scores[1:] == scores[:-1]) & within)
     wrong = np.flatnonzero(rising)
     ascending = level = 0
-    if 3 * len(wrong) >= len(rows):  # lists of two that rise have a step for two rows
-        falling = (scores[1:] < scores[:-1]) & within
-        ascending = len(np.setdiff1d(group[wrong], group[1:][falling]))
+    if len(wrong):
+        only = np.zeros(int(group[-1]) + 1, dtype=bool)
+        only[group[wrong]] = True
+        only[group[1:][(scores[1:] < scores[:-1]) & within]] = False
+        ascending = int(only.sum())
     if len(tied):
         steps = np.bincount(group[tied], minlength=int(group[-1]) + 1)
         level = int(((steps > 0) & (steps == np.bincount(group) - 1)).sum())

@@ -589,7 +589,6 @@ typedef struct {
     Hit *hit;
     uint8_t *seen; /* a bit for each query of the gold */
     Query query;
-    int64_t rising, judged;
     uint64_t high;
 } Block;
 
@@ -629,8 +628,6 @@ static int end_query(Block *block) {
     result->returned[result->queries++] = rows->count;
     result->ascending += query->rising > 0 && !query->falling;
     result->level += query->tied > 0 && query->tied == rows->count - 1;
-    block->rising += query->rising;
-    block->judged += rows->count;
     if (find_docs(block->text, block->gold, query->number, rows, &block->table, query->sorted, block->hit, result))
         return HAND_BACK;
     block->table.base += (uint32_t)rows->count;
@@ -801,8 +798,6 @@ static int scan_best(Block *block) {
 #endif
 
 static ALWAYS int finish(Block *block, int status) {
-    if (3 * block->rising < block->judged) /* lists of two that rise have a step for two rows */
-        block->result->ascending = 0;
     block->result->high = block->high != 0;
     free_room(block);
     return status;
