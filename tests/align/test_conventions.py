@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import karat
+import karat.align
 from karat.model.option import OptionGroup, option, options_of
 from karat.model.policy import Policy
 from karat.model.qrels import Qrels
