@@ -174,18 +174,18 @@ def test_a_convention_needs_one_declaration(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_convention_of_type_float_is_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclass(frozen=True, slots=True)
     class Extended(Policy):
-        min_score: float | None = option(None, "Drop docs with a lower score.")
-        part: float | None = option(None, "Count this part of each list.", kind="share")
+        louder_by: float | None = option(None, "Say ids louder by so much.")
+        loud_part: float | None = option(None, "Say this part of each list loud.", kind="share")
 
-    declared = next(each for each in options_of(Extended) if each.name == "min_score")
-    assert declared.kind == "number"
-    assert [Extended(min_score=value).min_score for value in (12.0, -3, 0, None)] == [12.0, -3, 0, None]
+    declared = {each.name: each for each in options_of(Extended)}
+    assert declared["louder_by"].kind == "number"
+    assert [Extended(louder_by=value).louder_by for value in (12.0, -3, 0, None)] == [12.0, -3, 0, None]
     for value in (math.nan, math.inf, 10**400, True, "12"):
-        with pytest.raises(UsageError, match=r"^min_score must be a finite number, found "):
-            Extended(min_score=value)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"^part must be between 0 and 1, found 12\.0$"):
-        Extended(part=12.0)
-    number, share = (TypeAdapter(key_of(each)[0]) for each in options_of(Extended)[-2:])
+        with pytest.raises(UsageError, match=r"^louder_by must be a finite number, found "):
+            Extended(louder_by=value)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^loud_part must be between 0 and 1, found 12\.0$"):
+        Extended(loud_part=12.0)
+    number, share = (TypeAdapter(key_of(declared[name])[0]) for name in ("louder_by", "loud_part"))
     assert number.validate_python(12) == 12.0
     for key, value in ((number, math.inf), (share, 12)):
         with pytest.raises(ValidationError):
