@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +21,10 @@ from karat.report.outputs import Files, write, write_error
 from karat.report.view import view_of
 
 ENDINGS = {"html": "html", "json": "json", "junit": "xml", "latex": "tex", "markdown": "md", "per_query": "csv"}
+
+
+VALUES_ALONE = {"per_query"}
+"""Formats that hold numbers for programs, and nothing that is said."""
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +51,34 @@ def test_the_declarations_load_nothing_slow() -> None:
     code = "import karat.report.formats, sys; karat.report.formats.all_formats(); print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def words_of(text: str) -> str:
+    """Its words with a space between them, whatever escapes and breaks lines in a format."""
+    return " ".join(re.findall(r"\w+", html.unescape(text)))
+
+
+def test_every_format_says_what_a_verdict_rests_on(tmp_path: Path) -> None:
+    """The baseline rests on other gold: 31 judgments, not 30. The run lacks a query, and returns a doc twice."""
+    gold = {f"q{i:02}": {"d": 1} for i in range(30)}
+    old = karat.evaluate({**gold, "q00": {"d": 1, "e": 1}}, {"old": {q: ["d"] for q in gold}}, "mrr", condensed=True)
+    lists = {q: ["d", "d"] if q == "q01" else ["d"] for q in list(gold)[1:]}
+    new = karat.evaluate(gold, {"new": lists}, "mrr", condensed=True, details=True)
+    check = karat.check(new, ["mrr >= 0.97"], baseline=old, force=True)
+    said = {
+        "the verdict": str(check.verdict),
+        "that it was compared by force": "30 queries with 31 judgments",
+        "why that is odd": "although",
+        **{"the remark": text.text for text in view_of(check).remarks},
+        "the conventions": "condensed",
+    }
+    assert check.verdict == "INCONCLUSIVE" and len(view_of(check).remarks) > 1
+    for name, one in all_formats().items():
+        place = f"{places(tmp_path)[name]}.json" if name == "save" else places(tmp_path)[name]
+        one.write(view_of(check), place)
+        text = words_of(Path(place).read_text("utf-8"))
+        for what, part in said.items():
+            assert (words_of(part) in text) == (name not in VALUES_ALONE), f"{name} does not say {what}: {part}"
 
 
 def test_after_an_error_no_output_of_an_earlier_check_looks_current(check: karat.Check, tmp_path: Path) -> None:
