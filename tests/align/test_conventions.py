@@ -202,6 +202,13 @@ def test_top_lists_hold_the_docs_that_count() -> None:
     assert [d.doc for d in result.runs[0].top_docs("q1")] == ["b", "d", "e"]
 
 
+def test_the_page_names_every_convention() -> None:
+    page = (ROOT / "docs/data.md").read_text("utf-8")
+    (table,) = re.findall(r"\n\| case \| default \| option \|\n(.*?)\n\n", page, re.DOTALL)
+    for each in options_of(Policy):
+        assert re.search(rf"`{each.flag}\b", table), f"the table of docs/data.md lacks {each.flag}"
+
+
 # --- the contributors' guide --------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import karat
-from karat.gates.kinds import GateKind, Region
+from karat.gates.kinds import KINDS, GateKind, Region
 from karat.gates.wording import describe
 
 ROOT = Path(__file__).parents[2]
@@ -113,3 +113,10 @@ def test_a_margin_says_which_way_the_change_is_limited(tmp_path: Path) -> None:
     assert describe(tokens).startswith("cost.tokens fell by 2.0 [")
     assert describe(tokens).endswith("; it may rise by at most 1")
     assert describe(mrr) == "mrr did not change; it may fall by at most 0.1"
+
+
+def test_the_page_shows_every_kind() -> None:
+    page = (ROOT / "docs/gates.md").read_text("utf-8")
+    (examples,) = re.findall(r"\n## A gate\n\n```\n(.*?)```", page, re.DOTALL)
+    for kind in KINDS:
+        assert re.search(rf"^\S+ {re.escape(kind.name)} ", examples, re.MULTILINE), f"docs/gates.md lacks {kind.name!r}"

@@ -19,6 +19,7 @@ from karat.errors import InputError, UsageError
 from karat.report.formats import Problem, all_formats
 from karat.report.outputs import Files, write, write_error
 from karat.report.view import view_of
+from places import ROOT
 
 ENDINGS = {"html": "html", "json": "json", "junit": "xml", "latex": "tex", "markdown": "md", "per_query": "csv"}
 
@@ -45,6 +46,13 @@ def test_every_format_has_a_key_in_karat_yaml_and_a_flag() -> None:
     assert all(
         f"--{name.replace('_', '-')}" in help_text for name, one in all_formats().items() if "check" in one.verbs
     )
+
+
+def test_the_page_names_every_format_of_a_check() -> None:
+    page = (ROOT / "docs/gates.md").read_text("utf-8")
+    section = page.partition("\n## What is written\n")[2].partition("\n## ")[0]
+    for name, one in all_formats().items():
+        assert f"`{name}`" in section or "check" not in one.verbs, f"docs/gates.md lacks {name}"
 
 
 def test_the_declarations_load_nothing_slow() -> None:
