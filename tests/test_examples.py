@@ -117,12 +117,12 @@ def blocks(page: Path, marker: str) -> str:
 
 def test_the_metric_of_the_contributors_guide_works() -> None:
     try:
-        exec(blocks(ROOT / "CONTRIBUTING.md", "first_relevant"), {})
-        assert karat.score("first_relevant", ["x", "a", "b"], {"a": 1, "b": 2}) == 2
-        assert karat.score("first_relevant(rel=2)@10", ["x", "a", "b"], {"a": 1, "b": 2}) == 3
-        assert np.isnan(karat.score("first_relevant@1", ["x", "a"], {"a": 1}))
+        exec(blocks(ROOT / "CONTRIBUTING.md", "@metric("), {})
+        assert karat.score("mean_relevant_rank", ["x", "a", "b"], {"a": 1, "b": 2}) == (2 + 3) / 2
+        assert karat.score("mean_relevant_rank(rel=2)@10", ["x", "a", "b"], {"a": 1, "b": 2}) == 3
+        assert np.isnan(karat.score("mean_relevant_rank@1", ["x", "a"], {"a": 1}))
     finally:
-        unregister("first_relevant")
+        unregister("mean_relevant_rank")
 
 
 def test_the_output_format_of_the_contributors_guide_works(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Every way to align gives the same: dicts, lists, files in any order and packing, frames, SQL.
 
-All are held against `expected`, which states the rules of SPEC [3] in plain Python: order by falling
+All are held against `expected`, which states the rules of docs/data.md (What Karat decides) in plain Python: order by falling
 score, then by falling doc id in bytes; a doc that comes twice counts at its best place.
 """
 

@@ -1,7 +1,7 @@
-"""The worked values of SPEC [4.7], and cases by hand that no other tool can score.
+"""Values worked by hand for the formulas of docs/metrics.md, and cases by hand that no other tool can score.
 
-Every expected value is written as its arithmetic; where the specification states a figure, that is
-compared too, to as many digits as it has.
+Every expected value is written as its arithmetic; where a rounded figure stands beside it, that
+is compared too, to as many digits as it has.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def means(metrics: str, gold: Mapping[str, Any], run: Mapping[str, Any], **optio
     return karat.evaluate(gold, run, metrics, cache=False, **options)
 
 
-# --- SPEC [4.7], row by row ---------------------------------------------------------------------------
+# --- the formulas of docs/metrics.md --------------------------------------------------------------------
 
 
 def test_ndcg_of_3_0_2_1_with_linear_gain() -> None:

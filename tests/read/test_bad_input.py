@@ -1,6 +1,7 @@
 """Broken and odd input, as people bring it: what is refused says where, what and why; what is only odd is read.
 
-Most cases go through the command line in this process; a few run it as a process of its own. SPEC [2], [8], [16].
+Most cases go through the command line in this process; a few run it as a process of its own. docs/data.md
+says what is read.
 """
 
 from __future__ import annotations

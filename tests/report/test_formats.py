@@ -77,7 +77,7 @@ def test_every_format_says_what_a_verdict_rests_on(tmp_path: Path) -> None:
         "the verdict": str(check.verdict),
         "that it was compared by force": "30 queries with 31 judgments",
         "why that is odd": "although",
-        **{"the remark": text.text for text in view_of(check).remarks},
+        **{f"remark {place}": remark.text for place, remark in enumerate(view_of(check).remarks)},
         "the conventions": "condensed",
     }
     assert check.verdict == "INCONCLUSIVE" and len(view_of(check).remarks) > 1

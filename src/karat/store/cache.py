@@ -1,4 +1,4 @@
-"""Rankings of files that did not change, kept on disk (indexes: `store/built.py`; run logs: `bench/identity.py`).
+"""Rankings of files that did not change, kept on disk (indexes: `store/built.py`; run logs: `verbs/bench/identity.py`).
 
 An entry is trusted by path, size, times in nanoseconds and inode of both files. Where these differ,
 or were younger than two seconds when the file was read, its content decides.
