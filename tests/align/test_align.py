@@ -1,7 +1,7 @@
 """Every way to align gives the same: dicts, lists, files in any order and packing, frames, SQL.
 
-All are held against `expected`, which states the rules of docs/data.md (What Karat decides) in plain Python: order by falling
-score, then by falling doc id in bytes; a doc that comes twice counts at its best place.
+All are held against `expected`, which states in plain Python what docs/data.md says under "What Karat decides": order
+by falling score, then by falling doc id in bytes; a doc that comes twice counts at its best place.
 """
 
 from __future__ import annotations
