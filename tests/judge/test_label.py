@@ -16,8 +16,8 @@ from karat.errors import UsageError
 from karat.judge.assessor import PairText
 from karat.judge.judgments import Judgment, ModelJudge, Person, add_judgments, read_judgments
 from karat.judge.labelling import LabelSession, find_words
-from karat.judge.labels import find_labels
 from karat.judge.pairs import Draw, Pair, write_pairs
+from karat.judge.people_labels import find_labels
 from karat.judge.scale import read_scale
 
 FILES = "pairs.jsonl --queries queries.jsonl --corpus corpus.jsonl -j judged.jsonl"

@@ -1,4 +1,7 @@
-"""The command line: one module per command, each a thin layer over a function of the library."""
+"""The command line: one module per command, each a thin layer over a function of the library.
+
+`main` is the way in, and every way out: here errors become exit codes, and what nobody expected becomes 70.
+"""
 
 from __future__ import annotations
 

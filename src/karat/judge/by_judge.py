@@ -1,4 +1,4 @@
-"""Figures of a run with a judge's grades where the gold has none, and as people would give them."""
+"""Figures of a run with a judge's grades where the gold has none, and as people would give them: computed here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from karat.judge.completed_gold import (
     hit_of,
 )
 from karat.judge.judgments import Judgment, fingerprint_judge, read_all_judgments, rows_of_judge
-from karat.judge.labels import find_labels
+from karat.judge.people_labels import find_labels
 from karat.judge.sampled import estimate_sampled
 from karat.judge.whole_queries import RankingsByPeople, correct_by_whole_queries
 from karat.metrics.corrected import JudgedPairs, correct_metric, is_correctable

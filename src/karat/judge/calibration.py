@@ -9,7 +9,7 @@ import numpy as np
 
 from karat.errors import InputError
 from karat.judge.judgments import Judge, Judgment, Judgments, fingerprint_judge
-from karat.judge.labels import PairLabels, PeopleAgreement, find_gap, group_labels, measure_people, select_drawn
+from karat.judge.people_labels import PairLabels, PeopleAgreement, find_gap, group_labels, measure_people, select_drawn
 from karat.judge.pool import DEPTH
 from karat.judge.systems import SystemsByJudge, compare_systems
 from karat.model.policy import is_relevant

@@ -18,7 +18,7 @@ from karat.stats.intervals import Interval
 from karat.store.codec import decode, rounded
 
 if TYPE_CHECKING:
-    from karat.judge.labels import PeopleAgreement
+    from karat.judge.people_labels import PeopleAgreement
     from karat.judge.systems import SystemsByJudge
     from karat.stats.prediction_powered import CorrectedMean
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from karat.errors import UsageError
 from karat.judge.judgments import Adjudicator, Judgment, Person, add_judgments, read_judgments, refuse_other_scales
-from karat.judge.labels import PeopleAgreement, group_labels, measure_people
+from karat.judge.people_labels import PeopleAgreement, group_labels, measure_people
 from karat.model.dates import utc_now
 
 if TYPE_CHECKING:

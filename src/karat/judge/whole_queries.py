@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import structs
 
 from karat.judge.completed_gold import CompletedGold, complete_gold
-from karat.judge.labels import find_gap
+from karat.judge.people_labels import find_gap
 from karat.records import dataclass
 from karat.results.words import plural
 from karat.stats.prediction_powered import CorrectedValues, Labels, correct_by_query

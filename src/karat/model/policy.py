@@ -1,4 +1,6 @@
-"""Conventions: every choice that tools make differently when a run meets its gold; what is relevant; chunk → doc."""
+"""Conventions: every choice that tools make differently when a run meets its gold; what is relevant; chunk → doc;
+the order of docs that tie.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,8 @@ class PolicyOptions(TypedDict, total=False):
 class Policy(OptionGroup):
     """How a run is aligned with its gold.
 
-    The order is always by score, descending, then by doc id, descending in byte order. A field and its entry in
+    The rule of ties is no choice: the order is always by score, descending, then by doc id, descending in byte order.
+    `align/columns.py` and `align/lists.py` apply it, the other aligners give the same. A field and its entry in
     `PolicyOptions` make a convention a keyword argument, a flag and a key of karat.yaml. Its function says what it
     does: `selects` picks the docs of a list that count (called in the order of the fields, by `select_docs` alone),
     `regrades` changes grades. The other fields are about queries, chunks and the choice of a list.

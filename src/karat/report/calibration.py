@@ -11,7 +11,7 @@ from karat.results.words import TOO_FEW, plural, queries_text
 
 if TYPE_CHECKING:
     from karat.judge.calibration import Bias, Calibration
-    from karat.judge.labels import PeopleAgreement
+    from karat.judge.people_labels import PeopleAgreement
     from karat.judge.systems import JudgedSystem, SystemsByJudge
     from karat.stats.intervals import Interval
     from karat.stats.prediction_powered import CorrectedMean

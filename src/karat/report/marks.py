@@ -1,4 +1,6 @@
-"""The tone (colour) of outcomes and verdicts, and the mark of each: one definition for terminal, page and files."""
+"""The tone of outcomes and verdicts (for the better, the worse, open), and the mark of each. Colours stand where they
+are shown: `terminal/console.py`, `html/assets/page.css` and `charts.js`, `verbs/plot.py`.
+"""
 
 from __future__ import annotations
 

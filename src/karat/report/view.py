@@ -1,6 +1,7 @@
-"""What is said of a result, decided once: the verdict and why, gates in groups, systems, decisions, notes.
+"""What is said of a result, gathered once: its verdict, decisions and notes, gates in groups, systems, what fell.
 
-Renderers lay a view out and decide nothing, so that no two outputs can contradict each other.
+Renderers lay a view out and decide nothing, so that no two outputs can contradict each other. The verdict and why are
+those of `Check` (`verbs/check.py`), sentences on gates those of `gates/wording.py`.
 """
 
 from __future__ import annotations

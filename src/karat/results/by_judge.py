@@ -1,4 +1,4 @@
-"""What a judge's grades make of a run: its figures beside those of the gold alone."""
+"""What a judge's grades make of a run: types that hold its figures beside those of the gold alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How intervals and tests are computed unless the user says otherwise."""
+"""How intervals and tests are computed unless the user says otherwise: in `karat.yaml` (`config/checks.py`), or by the
+`risk` of gates (`gates/evidence.py`).
+"""
 
 from typing import Literal
 

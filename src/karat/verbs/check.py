@@ -1,4 +1,6 @@
-"""Ship, block, or not sure yet: gates over a result, and the one sentence why."""
+"""Ship, block, or not sure yet: gates over a result, and the one sentence why. How runs are compared with the baseline
+is fixed here too: Holm's correction, alpha, the primary metric.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A first `karat.yaml` for the data in a folder."""
+"""A first `karat.yaml` for the data in a folder; its segments are those of `verbs/validate/queries.py`."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from karat.model.policy import SEPARATOR
 from karat.ontology.load import open_ontology
 from karat.ontology.terms import NO_TERM, Ontology, Resolution
 from karat.read.files import check_path
-from karat.read.labels import Label, read_labels
 from karat.read.queries import read_queries_of_gold
+from karat.read.term_labels import Label, read_labels
 from karat.records import dataclass
 from karat.verbs.bench.dataset import Dataset
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 from karat.errors import InputError, UsageError
 from karat.gates.pool_rules import read_pool_gates
 from karat.judge.judgments import Judgment, Judgments, ModelJudge, read_all_judgments
-from karat.judge.labels import PairLabels, group_labels
 from karat.judge.pairs import write_pairs
+from karat.judge.people_labels import PairLabels, group_labels
 from karat.judge.pool import DEPTH, Order, Pool, build_pool
 from karat.model.policy import Level, policy
 from karat.read.sources import read_qrels, read_run, run_files
