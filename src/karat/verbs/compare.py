@@ -18,6 +18,7 @@ from karat.records import dataclass
 from karat.results.decisions import Decision, describe_families
 from karat.results.differences import PairedComparison, decide, unit_of_margin
 from karat.results.figures import figure, p_text
+from karat.results.fingerprints import of_candidates
 from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import Verified, check_comparable, follows_lists, lack_of_common_judge
 from karat.results.remarks import FEW, few_cases, few_queries
@@ -223,12 +224,12 @@ def compare(
     if left_out := [m for m in result.metrics if all_pairs and m not in pairs]:
         notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")
     forced = dict.fromkeys(d for one in checked for d in one.forced)
-    system = dict.fromkeys(d for one in checked for d in one.system)
+    system = of_candidates({run.name: one.system for run, one in zip(others, checked, strict=True)})
     notes += [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
     by_judge = decide_by_judge(job, others) if base.by_judge is not None else {}
     if base.by_judge is not None:
         notes += [f"no differences by a judge: {lack}" for run in others if (lack := lack_of_common_judge(base, run))]
-    return Comparison(result, base.name, rows, level, pairs, tuple(notes), tuple(forced), tuple(system), by_judge)
+    return Comparison(result, base.name, rows, level, pairs, tuple(notes), tuple(forced), system, by_judge)
 
 
 def _describe_detectable(rows: Sequence[Decision], cases: int) -> list[str]:
