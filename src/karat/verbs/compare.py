@@ -289,7 +289,7 @@ def _together(
     if len(names) < len(new):
         raise InputError(f"two of these results hold a run of the same name: {', '.join(run.name for _, run in new)}")
     kept = [replace(old, name=f"{old.name} (baseline)" if old.name in names else old.name), *(run for _, run in new)]
-    runs = tuple(replace(r, values={n: r.values[n] for n in wanted}) for r in kept)
+    runs = tuple(_with_metrics(run, wanted) for run in kept)
     return replace(candidates[0], runs=runs), checked
 
 
@@ -299,6 +299,13 @@ def _opened(source: Any) -> Result:
     if not is_saved(source):
         raise UsageError(f"{source!r}: expected a saved result, as the first one is; compare results or runs, not both")
     return load_any(source)
+
+
+def _with_metrics(run: RunResult, names: Sequence[str]) -> RunResult:
+    """The run with the values of these metrics, and without the notes that are about others."""
+    others = tuple(f"{name}: " for name in run.values if name not in names)
+    notes = tuple(text for text in run.notes if not text.startswith(others))
+    return replace(run, values={name: run.values[name] for name in names}, notes=notes)
 
 
 def _checked(tests: Sequence[str], correction: str, margin: float | None) -> tuple[str, ...]:
