@@ -469,9 +469,9 @@ WRONG = [
     # Slips of the pen.
     ("recall@5 => 0.85", "found '=>'; did you mean '>='?"),
     ("latency.p50 =< 60ms", "found '=<'; did you mean '<='?"),
-    ("recall@5 >= 0.9 where language != de", "only = and in are understood in where, found '!'"),
+    ("recall@5 >= 0.9 where language != de", "only = and in are understood in where, found '!='"),
     ("recall@5 >= 0.9 where year > 2020", "only = and in are understood in where, found '>'"),
-    ("recall@5 >= 0.9 where a = b and year <= 2020", "only = and in are understood in where, found '<'"),
+    ("recall@5 >= 0.9 where a = b and year <= 2020", "only = and in are understood in where, found '<='"),
     ("latency.p50 <= 60 msec", "takes a number in ms (or us, s, min), found the unit 'msec'; did you mean 'ms'?"),
     ("latency.p50 <= 60 seconds", "takes a number in ms (or us, s, min), found the unit 'seconds'"),
     ("latency.p50 <= 60 were a = b", "did you mean 'where'?"),
