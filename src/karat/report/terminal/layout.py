@@ -164,6 +164,7 @@ def _lay_out_grid(grid: Grid) -> str | None:
             for (justify, width, gap, _), cell in zip(columns, rows, strict=True):
                 above = height - len(cell) if grid.header and number == 0 else 0  # heads stand at the bottom
                 text = cell[i - above] if 0 <= i - above < len(cell) else ""
+                text = text.rstrip() if justify == "right" else text
                 space = " " * (width - count_cells(text))
                 parts.append((space + text if justify == "right" else text + space) + " " * gap)
             lines.append("".join(parts))
