@@ -227,10 +227,13 @@ def _package(frame: object) -> str:
 
 
 def small_copies(batches: Iterator[Any], size: int = BLOCK) -> Iterator[Any]:
-    """Batches of texts and 64-bit floats as copies of some rows each: nobody holds on to a large one that way."""
+    """Batches of texts and 64-bit floats, large ones as copies of some rows each: nobody holds on to one that way."""
     import nanoarrow
 
     for batch in batches:
+        if len(batch) <= size:
+            yield batch
+            continue
         columns = [batch.child(number) for number in range(batch.n_children)]
         end = batch.offset + len(batch)
         for start in range(batch.offset, end, size):
