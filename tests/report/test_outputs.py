@@ -104,6 +104,17 @@ def test_junit_is_well_formed_and_valid_whatever_the_names_are(hostile: karat.Ch
     assert {c.get("classname") for c in cases} == {f"karat.{sound}"}
 
 
+def test_a_junit_message_gives_a_reason_once(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"query_id": "q", "topk": [{"doc_id": "a"}]}')
+    (tmp_path / "gold.qrels").write_text("q 0 a 1\n")
+    (tmp_path / "karat.yaml").write_text(
+        "dataset: {qrels: gold.qrels}\nruns: {a: log.jsonl}\ngates: [reranker.ndcg@5 >= 0]\n"
+    )
+    root = ET.fromstring(junit.render(view_of(karat.check(str(tmp_path / "karat.yaml")))))
+    (error,) = root.findall(".//error")
+    assert error.get("message", "").count("reranker was not measured") == 1
+
+
 def test_a_junit_consumer_counts_what_was_judged(tmp_path: Path) -> None:
     path = tmp_path / "gates.xml"
     path.write_bytes(junit.render(view_of(judged(HOSTILE["cdata"]))))
@@ -764,7 +775,7 @@ def test_markdown_says_how_a_segment_stands_to_the_others() -> None:
     page = markdown.render(view_of(compared))
     (row,) = [line for line in page.splitlines() if line.startswith("| topic = two | `mrr`")]
     assert row.endswith("| moves against the whole; differs from the rest |")
-    assert "| beside the others |" in page
+    assert "| against the other segments |" in page
 
 
 def test_a_pass_by_identical_lists_says_so_in_every_output() -> None:

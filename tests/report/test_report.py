@@ -914,6 +914,13 @@ def test_ten_runs_have_whole_legends_and_every_chart_shows_its_axis(browser: Any
                 assert card["x"] <= box["x"] and box["x"] + box["width"] <= card["x"] + card["width"]
                 assert box["y"] + box["height"] <= card["y"] + card["height"]
         assert page.count("#curves-legend > *") == 10
+        # Of many runs two are drawn, and named.
+        drawn_runs = "retriever-number-0-of-the-release and retriever-number-1-of-the-release"
+        titles = {page.inner_text("#levels-title"), page.inner_text("#account-note")}
+        assert titles == {
+            f"Every metric of {drawn_runs}",
+            f"The rank at which each relevant doc was returned, by {drawn_runs}.",
+        }
         # No chart stands in a scroller that is smaller than itself: the axis at its foot can be seen.
         hidden = page.evaluate(
             """[...document.querySelectorAll('.chart')].filter(c => {
@@ -1006,6 +1013,35 @@ def test_a_blessed_baseline_stands_beside_the_run(browser: Any, blessed: Made, m
         assert page.locator("#query .lists > div").count() == 1
         # What a file does not hold is not called missed.
         assert "baseline" not in page.inner_text("#misses")
+
+
+def test_a_metric_that_the_baseline_lacks_stands_on_the_page(tmp_path: Path) -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(30)}
+    lists = {q: ["a", "b"] if i % 3 else ["b", "a"] for i, q in enumerate(gold)}
+    base = tmp_path / "base.json"
+    karat.bless(karat.evaluate(gold, {"old": lists}, "mrr"), str(base))
+    new = karat.evaluate(gold, {"new": lists}, "mrr, hit@1")
+    page = page_of(source_of(karat.check(new, ["mrr >= 0.1", "hit@1 >= 0.1"], baseline=str(base))))
+    assert [row.name for row in page.metrics] == ["mrr", "hit@1"]
+
+
+def test_the_forest_says_worse_where_lower_is_better(browser: Any, tmp_path: Path) -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    table = {q: {"kind": "xy"[i % 2]} for i, q in enumerate(gold)}
+    for name in ("old", "new"):
+        rows = [
+            {"query_id": q, "topk": [{"doc_id": "a"}], "latency_ms": {"total": 10 + (i * 7 + (name == "new") * 3) % 11}}
+            for i, q in enumerate(gold)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    runs = [str(tmp_path / "old.jsonl"), str(tmp_path / "new.jsonl")]
+    compared = karat.compare(gold, runs, "latency.mean", queries=table, by="kind", details=True)
+    karat.write_report(compared, str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        drawn(page)
+        assert page.inner_text("#forest-note").startswith(
+            "No segment is significantly worse. Worse, but within chance: "
+        )
 
 
 def test_the_page_with_a_blessed_baseline_names_the_gold_and_what_it_allows(blessed: Made) -> None:

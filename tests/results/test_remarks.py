@@ -67,9 +67,23 @@ def test_independent_queries_are_those_that_figures_of_relevance_rest_on(tmp_pat
     gold = {q: {"a": 1} for q in QUERIES}
     for metrics in ("mrr", "mrr, latency.p50", "latency.p50, mrr"):
         result = karat.evaluate(gold, tmp_path / "log.jsonl", metrics, queries=table)
-        (text,) = [remark.text for remark in data_remarks(result.runs) if "independent" in remark.text]
-        assert text == "queries of one conversation are alike: 30 queries count as 10 independent ones"
+        texts = [remark.text for remark in data_remarks(result.runs) if "independent" in remark.text]
+        assert texts == [
+            "queries of one conversation are alike: 30 queries count as 10 independent ones",
+            "only 10 independent queries: so few can only show large differences",
+        ]
         assert result.runs[0].intervals["mrr"].n_eff == 10
+
+
+def test_every_output_says_that_so_few_queries_show_little() -> None:
+    few = "only 12 queries: so few can only show large differences"
+    gold = {q: {"a": 1} for q in QUERIES[:12]}
+    lists = {"a": {q: ["a", "b"] for q in gold}, "b": {q: ["b", "a"] for q in gold}}
+    result = karat.evaluate(gold, lists, "mrr")
+    compared, checked = karat.compare(gold, lists, "mrr"), karat.check(result, ["mrr >= 0.1"])
+    for one in (result, compared, checked):
+        assert one.as_json()["warnings"].count(few) == 1
+        assert one.table().notes.count(few) == 1
 
 
 def test_gold_without_a_relevant_grade_is_named_and_ids_are_not() -> None:
@@ -97,7 +111,10 @@ def test_json_holds_every_remark() -> None:
     """What check says in JSON, evaluate and compare say too: units, and docs that nobody judged."""
     table = {q: {"conversation": f"c{i // 3}"} for i, q in enumerate(QUERIES)}
     gold = {q: {"a": 1} for q in QUERIES}
-    said = ["queries of one conversation are alike: 30 queries count as 10 independent ones"]
+    said = [
+        "queries of one conversation are alike: 30 queries count as 10 independent ones",
+        "only 10 independent queries: so few can only show large differences",
+    ]
     alone = karat.evaluate(gold, {"a": LISTS}, "mrr", queries=table)
     unjudged = "docs in the top 10 that nobody judged (counted as not relevant): a 60 of 90"
     assert alone.as_json()["warnings"] == [*said, unjudged]

@@ -377,6 +377,31 @@ def test_another_chunker_under_gold_by_doc_is_compared_and_shown(tmp_path: Path)
     assert "differs from the baseline: chunker" in done.stdout
 
 
+def test_what_only_some_candidates_differ_in_is_said_with_their_names(tmp_path: Path) -> None:
+    gold = {"q1": {"a": 1}, "q2": {"a": 1}}
+    runs = {}
+    for name, retriever in (("old", "bm25"), ("stem", "bm25"), ("plain", "bm25(stem=false)")):
+        rows = [
+            {"query_id": q, "retriever": retriever, "code_version": name[:1], "topk": [{"doc_id": "a"}]} for q in gold
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        runs[name] = str(tmp_path / f"{name}.jsonl")
+    result = karat.evaluate(gold, runs, "mrr")
+    said = [
+        "code_version: s in stem, o in the baseline",
+        "retriever: bm25(stem=false) in plain, bm25 in the baseline",
+        "code_version: p in plain, o in the baseline",
+    ]
+    for one in (
+        karat.compare(gold, runs, "mrr"),
+        karat.check(result, ["mrr no worse than old by 0.1"], baseline="old"),
+    ):
+        assert [str(d) for d in one.system] == said
+        assert [d.get("run") for d in one.as_json()["differences"]] == ["stem", "plain", "plain"]
+    alone = karat.compare(gold, {"old": runs["old"], "plain": runs["plain"]}, "mrr")
+    assert str(alone.system[0]) == "retriever: bm25(stem=false) here, bm25 in the baseline"
+
+
 # --- Segments, units, levels --------------------------------------------------------------------------------------
 
 
@@ -633,6 +658,7 @@ BROKEN = [
     ({"confidence": 95}, ["confidence must be less than 1, found 95"]),
     ({"confidence": {"method": "bcaa"}}, ["did you mean 'bca'?"]),
     ({"confidence": {"resamples": "2000"}}, ['confidence.resamples must be a whole number, found "2000"']),
+    ({"segments": 3}, ["segments must be a list of fields, such as [language, kind], found 3"]),
     ({"segments": {"minimum": 0}}, ["segments.minimum must be greater than or equal to 1"]),
     ({"engine": {"cache": "yes"}}, ["engine.cache must be true or false"]),
     ({"outputs": {"jsn": "x"}}, ["did you mean 'json'?"]),
@@ -969,6 +995,17 @@ def test_init_names_the_fields_that_the_queries_have_and_says_what_its_gates_are
     text = karat.init(str(small))
     assert "segments: [style, length]" in text
     assert "say nothing about" in text and "save: karat-out/result.json.gz" in text
+
+
+def test_init_slices_by_no_day_on_which_queries_were_added(tmp_path: Path) -> None:
+    table = [
+        {"_id": f"q{i}", "text": f"x {i}", "added": f"2026-01-0{1 + i % 3}", "kind": "ab"[i % 2]} for i in range(60)
+    ]
+    (tmp_path / "queries.jsonl").write_text("\n".join(map(json.dumps, table)))
+    (tmp_path / "gold.qrels").write_text("".join(f"q{i} 0 a 1\n" for i in range(60)))
+    (tmp_path / "a.run").write_text("".join(f"q{i} Q0 a 1 1.0 a\n" for i in range(60)))
+    assert run_karat("init", cwd=tmp_path).returncode == 0
+    assert "segments: [kind]" in (tmp_path / "karat.yaml").read_text()
 
 
 def test_init_takes_no_other_json_for_gold(tmp_path: Path) -> None:

@@ -478,6 +478,23 @@ def test_columns_of_p_are_in_one_order_for_all_candidates(
 # ---- saved results of several runs ----
 
 
+def test_notes_of_metrics_that_are_not_compared_are_left_out(tmp_path: Path) -> None:
+    saved = []
+    for name in ("old", "new"):
+        rows = [
+            {"query_id": f"q{i}", "topk": [{"doc_id": "a"}]} | ({"latency_ms": {"all": 5 + i}} if i else {})
+            for i in range(30)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        gold = {f"q{i}": {"a": 1} for i in range(30)}
+        saved.append(karat.evaluate(gold, str(tmp_path / f"{name}.jsonl"), "mrr, latency.mean"))
+    about_latency = [any("latency" in text for text in result.runs[0].notes) for result in saved]
+    assert about_latency == [True, True]
+    compared = karat.compare(saved[0], saved[1], "mrr")
+    assert not any("latency" in text for run in compared.result.runs for text in run.notes)
+    assert any("latency" in text for run in karat.compare(*saved).result.runs for text in run.notes)
+
+
 def test_a_saved_result_of_several_runs_says_which_one_is_compared(tmp_path: Path) -> None:
     gold, runs, _ = planted()
     both = karat.evaluate(gold, runs, "mrr")

@@ -268,6 +268,12 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         "karat.yaml:1",
         config("gates: ['hit@10 >= 0.95']\n" + NAMED),
     ),
+    "a gate on a component that the run does not log": (
+        "K610",
+        "warning",
+        "karat.yaml:1",
+        config("gates: ['funnel.never_retrieved <= 0.2']\n" + NAMED),
+    ),
     "a configuration whose baseline is not there": (
         "K602",
         "error",

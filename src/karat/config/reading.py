@@ -163,6 +163,8 @@ def _problem(error: Any, keys: tuple[Any, ...]) -> str:
         return f"{name} must be one of {', '.join(choices)}, found {shown(error['input'])}{hint}"
     expected, given = _worded(error["msg"].removeprefix("Input should be ")), error["input"]
     hint = ""
+    if keys == ("segments",) and expected == "keys with values":
+        expected = "a list of fields, such as [language, kind]"
     if keys[0] == "segments" and expected == "text" and isinstance(given, list) and given:
         hint = f'; segments by several fields at once are written "{",".join(map(str, given))}"'
     return f"{name or 'the config'} must be {expected}, found {shown(given)}{hint}"

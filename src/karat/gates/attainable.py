@@ -89,7 +89,7 @@ def describe_left_out(rows: Sequence[JudgedGate], result: Result) -> list[str]:
         run = result[name]
         segments = [segment_text(s.by) for s in matching_segments(gate, run.sampling.segments(run.query_ids))]
         if left_out := [text for text in segments if text not in judged]:
-            some = ", ".join(left_out[:3]) + (", …" if len(left_out) > 3 else "")
+            some = "; ".join(left_out[:3]) + ("; …" if len(left_out) > 3 else "")
             of_run = f"{name}: " if len(result.runs) > 1 else ""
             count = f"{len(left_out):,} of {plural(len(segments), 'segment')}"
             out.append(f"{of_run}gate '{gate}' leaves out {count} with fewer than {gate.least} queries: {some}")

@@ -338,8 +338,8 @@ class _View:
         evidence = replace(evidence, absent=len(absent), skippable=self._skips(gate))
         if evidence.kind != "quantile":
             return evidence
-        worst = self._slowest(gate.metric, absent, segment) if absent else math.nan
-        return replace(evidence, values=values, sample=own, worst=worst)
+        evidence = replace(evidence, values=values, sample=own)
+        return replace(evidence, worst=self._slowest(gate.metric, absent, segment)) if absent else evidence
 
     def _change(self, gate: Gate, segment: Segment | None, least: int) -> GateEvidence:
         """The change from the baseline; how many queries would decide one of quantiles nobody can say from these."""
@@ -357,13 +357,15 @@ class _View:
         absent = self._unanswered(gate, segment)
         if change.statistic.aggregate == "sum":
             absent = list(dict.fromkeys([*absent, *self._lacking(gate, segment)]))
-        return replace(
+        evidence = replace(
             evidence,
             same_lists=self._same_lists and follows_lists(parse(gate.metric)),
             absent=len(absent),
             skippable=self._skips(gate),
-            worst=self._slowest(gate.metric, absent, segment, gate.factor) if quantile and absent else math.nan,
         )
+        if not quantile or not absent:
+            return evidence
+        return replace(evidence, worst=self._slowest(gate.metric, absent, segment, gate.factor))
 
     def _lacking(self, gate: Gate, segment: Segment | None) -> list[str]:
         """Queries that the baseline has a value for, and the run has not."""
@@ -414,8 +416,10 @@ class _View:
         lost = [s for s in matching_segments(gate, self.sampling.segments(lacking)) if s.by not in known]
         return [s for s in lost if len(s.rows) >= (gate.least or 1)]
 
-    def _slowest(self, metric: str, absent: Sequence[str], segment: Segment | None, factor: float = 1.0) -> float:
-        """The upper end of the interval of a quantile, or of its change, if queries without an answer were slowest."""
+    def _slowest(
+        self, metric: str, absent: Sequence[str], segment: Segment | None, factor: float = 1.0
+    ) -> tuple[float, float]:
+        """A quantile, or its change, and the upper end of its interval if queries without an answer were slowest."""
         rows = slice(None) if segment is None else segment.rows
         known, measured = np.array(self.run.query_ids)[rows].tolist(), self.run.values[metric][rows].tolist()
         own: dict[str, float] = dict(zip(known, measured, strict=True)) | dict.fromkeys(absent, SLOWEST)
@@ -424,11 +428,11 @@ class _View:
         everything = [np.arange(len(ids))]
         if self.base is None:
             ((interval,),) = estimate_figures([values], [statistic], units, everything, choice)
-            return interval.high
+            return interval.estimate, interval.high
         base = dict(zip(self.base.query_ids, self.base.values[metric].tolist(), strict=True))
         before = np.array([[base.get(q, math.nan) for q in ids]])
         ((change,),) = measure_changes(before, values[None, :], [statistic], units, everything, choice, factor=factor)
-        return change.intervals[0].high
+        return change.intervals[0].estimate, change.intervals[0].high
 
     @cached_property
     def _same_lists(self) -> bool:

@@ -85,8 +85,8 @@ class GateEvidence:
     """Of a total or a quantile: queries that the run did not answer; with them it may be larger."""
     skippable: bool = False
     """Whether the convention `missing: skip` leaves some of these out: the run says nothing of them."""
-    worst: float = math.nan
-    """Of a quantile: the upper end of its interval if these queries were the slowest."""
+    worst: tuple[float, float] = (math.nan, math.nan)
+    """Of a quantile: its estimate and the upper end of its interval if these queries were the slowest."""
     statistic: Statistic = Statistic()
     """What the value is of the queries' values."""
     scale: ChangeScale = "difference"
@@ -139,11 +139,11 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
     if evidence.units < evidence.minimum:
         return _too_few(evidence)
     if gate.at_mean or evidence.kind == "total":  # a total of these queries is what it is
-        if evidence.absent and _may_grow_across(gate.region, evidence.estimate):
-            return Ruling(
-                "undecided", f"{_describe_absent(evidence)}, so the total may be larger; {_log_absent(evidence)}"
-            )
-        what = "total" if evidence.kind == "total" else "mean"
+        quantile = evidence.statistic.aggregate == "quantile"
+        what = "total" if evidence.kind == "total" else "quantile" if quantile else "mean"
+        if _may_grow_across(gate.region, evidence):
+            reason = f"{_describe_absent(evidence)}, so the {what} may be larger; {_log_absent(evidence)}"
+            return Ruling("undecided", reason + (_SKIP if evidence.skippable and what != "total" else ""))
         holds = gate.region.holds(evidence.estimate)
         where = "on the right side" if holds else _describe_side(gate, evidence.estimate, evidence.estimate)
         return Ruling("pass" if holds else "fail", f"the {what} is {where}")
@@ -180,12 +180,14 @@ def _may_be_larger(gate: Gate, evidence: GateEvidence) -> bool:
         return False
     if evidence.statistic.aggregate != "quantile":
         return parse(gate.metric).metric.bounds[1] is None
-    return not gate.region.below_high(evidence.worst)
+    return not gate.region.below_high(evidence.worst[1])
 
 
-def _may_grow_across(region: Region, total: float) -> bool:
-    """Whether a larger total than this one could be on the other side of an end."""
-    return any(total < end or is_same(total, end) for end in region.bounds)
+def _may_grow_across(region: Region, evidence: GateEvidence) -> bool:
+    """Whether with the queries that have no value it could be on the other side of an end."""
+    quantile, value = evidence.statistic.aggregate == "quantile", evidence.estimate
+    most = evidence.worst[0] if quantile else math.inf
+    return evidence.absent > 0 and any((value < end or is_same(value, end)) and most >= end for end in region.bounds)
 
 
 def _describe_no_spread(gate: Gate, evidence: GateEvidence) -> str:

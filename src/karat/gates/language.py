@@ -216,9 +216,12 @@ def _phrase(tokens: list[tuple[str, Token]], text: str, expected: str, ends: Seq
 def _pairs(tokens: list[tuple[str, Token]], text: str) -> tuple[tuple[str, str], ...]:
     out: list[tuple[str, str]] = []
     while True:
-        for token, kind in takewhile(lambda t: t != ("=", "mark"), tokens):
+        for i, (token, kind) in enumerate(takewhile(lambda t: t != ("=", "mark"), tokens)):
             if kind == "word" and (wrong := re.search("[!<>]+", token)):
-                raise UsageError(f"gate {text!r}: only = and in are understood in where, found {wrong[0]!r}")
+                written = wrong[0] + (
+                    "=" if token.endswith(wrong[0]) and tokens[i + 1 : i + 2] == [("=", "mark")] else ""
+                )
+                raise UsageError(f"gate {text!r}: only = and in are understood in where, found {written!r}")
         field = _phrase(tokens, text, "a field of the queries", ends=("in",))
         if tokens and tokens[0] == ("in", "word"):
             del tokens[0]

@@ -115,7 +115,7 @@ def refuse_absent_value(gate: Gate, sampling: Sampling) -> None:
 
 
 def explain_short_stage(gate: Gate, run: RunResult) -> str:
-    """Why a figure of the first stage is not judged below the end of that stage's lists; "" where it is."""
+    """Why a figure of the first stage is not judged at a cutoff deeper than that stage's lists; "" where it is."""
     measure = parse(gate.metric)
     if run.components is None or measure.metric.name != "retriever" or measure.k is None or gate.any_depth:
         return ""

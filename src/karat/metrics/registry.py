@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
@@ -282,6 +283,9 @@ def lookup(name: str) -> Metric:
 
 def unknown(name: str, written: str) -> MetricError:
     """The error for an unknown name, with the nearest known one."""
+    after = written.partition(".")[2].strip()
+    if is_known(re.split(r"[@(.]", after)[0]):  # a metric behind a prefix that it does not take
+        return MetricError(f"unknown metric {written!r}; did you mean {after!r}? See: karat metrics")
     near = nearest(normalize(name), list(_spellings))
     hint = f"; did you mean {written.lower().replace(normalize(name), near, 1)!r}?" if near else "."
     return MetricError(f"unknown metric {written!r}{hint} See: karat metrics")

@@ -76,8 +76,8 @@ def _case(row: JudgedGate) -> ET.Element:
     name = f"{gate} [{row.where}]" if row.gate.every else gate
     case = ET.Element("testcase", {"classname": _clean(f"karat.{row.run}"), "name": _clean(name), "time": "0"})
     outcome = row.judged.outcome
-    notes = (note_reference(row), advise(row), note_pooling([row]))
     what, why = describe(row), row.judged.why
+    notes = [note for note in (note_reference(row), advise(row), note_pooling([row])) if note not in what]
     said = any(why in text for text in (what, *notes))
     message = _clean("; ".join(filter(None, (what, "" if said else why, *notes))))
     if outcome != "pass" and row.gate.level == "warn":

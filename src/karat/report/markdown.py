@@ -197,7 +197,7 @@ def _changes(view: View) -> list[str]:
                 for d in parts[:ROWS]
             ]
             head = ["segment", "metric", *_CHANGE]
-            head += [name for name, there in (("pooled Δ", pooled), ("beside the others", contrasts)) if there]
+            head += [name for name, there in (("pooled Δ", pooled), ("against the other segments", contrasts)) if there]
             out.append(f"{title}, by segment\n\n" + lay_table(head, table) + more)
     return out
 

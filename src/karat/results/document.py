@@ -263,6 +263,9 @@ class DifferenceJson(Struct, forbid_unknown_fields=True, frozen=True):
     what: str
     here: str
     baseline: str
+    run: Annotated[
+        str | UnsetType, Meta(description="Of several candidates those that differ so, where others do not.")
+    ] = UNSET
 
 
 class PairsJson(Struct, forbid_unknown_fields=True, frozen=True):

@@ -181,7 +181,7 @@ def p_text(p: float) -> str:
 
 def effect_text(size: float) -> str:
     """An effect size."""
-    return UNDEFINED if not math.isfinite(size) else f"{size:.2f}"
+    return UNDEFINED if not math.isfinite(size) else f"{size:z.2f}"
 
 
 def level_text(confidence: float) -> str:

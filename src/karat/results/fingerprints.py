@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from karat.metrics.grammar import Measure
     from karat.model.json_data import Json
@@ -88,6 +88,8 @@ class Difference:
     there: str
     note: str = ""
     """Which part of it, where that is known."""
+    run: str = ""
+    """Of several candidates those that differ so, where others do not."""
 
     def __str__(self) -> str:
         return self.describe()
@@ -96,7 +98,8 @@ class Difference:
         """The difference in words, with the files that it is between, where they are known."""
         ours, theirs = (f" ({place})" if place else "" for place in (here, there))
         note = f"{self.note}: " if self.note else ""
-        return f"{self.what}: {note}{self.here} here{ours}, {self.there} in the baseline{theirs}"
+        run = f"in {self.run}" if self.run else "here"
+        return f"{self.what}: {note}{self.here} {run}{ours}, {self.there} in the baseline{theirs}"
 
 
 def fingerprint_gold(qrels: Qrels) -> GoldFingerprint:
@@ -266,6 +269,7 @@ def _described(fingerprint: Fingerprint, *, hashed: bool) -> str:
 
 SYSTEM = (
     "system",
+    "retriever",
     "chunker",
     "index_version",
     "embedding_model",
@@ -285,6 +289,15 @@ def of_system(here: Mapping[str, Json], there: Mapping[str, Json]) -> list[Diffe
         if (both or (name == "chunker" and (name in here or name in there))) and here.get(name) != there.get(name):
             out.append(Difference(name, *(fact_text(f.get(name)) for f in (here, there))))
     return out
+
+
+def of_candidates(differences: Mapping[str, Sequence[Difference]]) -> tuple[Difference, ...]:
+    """The differences of several candidates, with their names where they are not those of all."""
+    runs: dict[Difference, list[str]] = {}
+    for run, mine in differences.items():
+        for difference in dict.fromkeys(mine):
+            runs.setdefault(difference, []).append(run)
+    return tuple(d if len(names) == len(differences) else replace(d, run=", ".join(names)) for d, names in runs.items())
 
 
 def fact_text(fact: Any) -> str:

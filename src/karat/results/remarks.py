@@ -37,6 +37,8 @@ class Remark:
     """Whether it is about a gate: such a one is in every output."""
 
 
+FEW = 25
+"""Of fewer queries every output says that they show little."""
 BY_GOLD = "figures and comparisons are by the gold only unless they say otherwise; gates name the figure they use"
 
 
@@ -75,6 +77,7 @@ def data_remarks(
         *(Remark(text, True) for text in describe_unequal_answers([*beside, *runs])),
         *(Remark(text, False) for text in [BY_GOLD] if any(run.by_judge is not None for run in runs)),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_units, runs)) if text),
+        *(Remark(text, False) for text in few_queries(runs)),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_days, runs)) if text),
         *(Remark(text, False) for text in _say_once(notes, of_all="")),
     )
@@ -188,6 +191,16 @@ def _few_cases(runs: Sequence[RunResult]) -> list[str]:
     text = f"{plural(count, 'case')}, not for publication: at least {PUBLISHABLE} are needed"
     least = _detectable_level(runs[0]) if len(runs) == 1 else ""
     return [f"{text}{least}"]
+
+
+def few_queries(runs: Sequence[RunResult]) -> list[str]:
+    """That there are too few queries to show more than large differences; of cases more is said."""
+    units = min(map(_primary_units, runs), key=lambda units: units.effective, default=None)
+    if units is None or not 0 < units.effective < FEW or any(few_cases(run) is not None for run in runs):
+        return []
+    few = round(units.effective)
+    text = queries_text(few) if units.plain else plural(few, "independent query", "independent queries")
+    return [f"only {text}: so few can only show large differences"]
 
 
 def _detectable_level(run: RunResult) -> str:

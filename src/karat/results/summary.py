@@ -139,4 +139,4 @@ def _fingerprints(prints: Fingerprints) -> FingerprintsJson | UnsetType:
 
 def differences_json(differences: Sequence[Difference]) -> list[DifferenceJson] | UnsetType:
     """What two results differ in; left out where they do not."""
-    return [DifferenceJson(d.what, d.here, d.there) for d in differences] or UNSET
+    return [DifferenceJson(d.what, d.here, d.there, d.run or UNSET) for d in differences] or UNSET

@@ -32,6 +32,7 @@ from karat.model.engine import Engine
 from karat.model.option import options_of
 from karat.records import dataclass
 from karat.results.differences import PairedComparison, decide, decide_others
+from karat.results.fingerprints import of_candidates
 from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import check_comparable
 from karat.results.saved import load, load_baseline, save
@@ -400,7 +401,7 @@ def _judge(
         raise InputError(f"{', '.join(names)} is the only run, and it is the baseline; add the run to judge")
     _check_opponents(gates, judged_runs, base.name if base is not None and live else None)
     forced: dict[Difference, None] = {}
-    system: dict[Difference, None] = {}
+    system: dict[str, Sequence[Difference]] = {}
     if base is not None and there is not None:
         used = [g.metric for g in gates if g.against == BASELINE] or list(base.values)
         for name in judged_runs:
@@ -415,7 +416,7 @@ def _judge(
                 places={**(files or {}), **({"baseline": path} if path else {})},
             )
             forced.update(dict.fromkeys(differences.forced))
-            system.update(dict.fromkeys(differences.system))
+            system[name] = differences.system
     refuse_impossible(gates, result, judged_runs, places or {})
     rows = judge_gates(gates, result, judged_runs, baseline=base, correction=correction, risk=risk)
     decisions: tuple[Decision, ...] = ()
@@ -436,7 +437,7 @@ def _judge(
         path,
         tuple(forced),
         decisions,
-        tuple(system),
+        of_candidates(system),
         tuple(notes),
         by_judge=by_judge,
     )

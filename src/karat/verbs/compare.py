@@ -18,14 +18,15 @@ from karat.records import dataclass
 from karat.results.decisions import Decision, describe_families
 from karat.results.differences import PairedComparison, decide, unit_of_margin
 from karat.results.figures import figure, p_text
+from karat.results.fingerprints import of_candidates
 from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import Verified, check_comparable, follows_lists, lack_of_common_judge
-from karat.results.remarks import few_cases
+from karat.results.remarks import FEW, few_cases, few_queries
 from karat.results.result import Result, RunResult
 from karat.results.saved import is_saved, load_any, save
 from karat.results.table import Documented, Table
 from karat.results.values import statistic_of
-from karat.results.words import plural, segment_text
+from karat.results.words import plural, queries_text, segment_text
 from karat.stats.changes import p_with_one_more
 from karat.stats.defaults import ALPHA, DRAWS
 from karat.stats.intervals import checked_share
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 DEFAULT_TESTS = ("t", "randomization")
 CORRECTIONS = ("holm", "bh", "none")
-FEW = 25
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,8 @@ def compare(
     others = [run for run in result.runs if run.name != base.name]
     rows = decide(job, others)
     shared = min(r.n for r in rows if r.segment is None)
-    if shared < FEW:
-        notes.append(f"fewer than {FEW} queries: only large differences stand out from chance")
+    if shared < FEW and not few_queries(result.runs):
+        notes.append(f"only {queries_text(shared)} in both runs: so few can only show large differences")
     if (cases := few_cases(base)) is not None:
         notes += _describe_detectable(rows, cases)
     apart = dict.fromkeys(r.metric for r in rows if margin is not None and r.margin is None)
@@ -224,12 +224,12 @@ def compare(
     if left_out := [m for m in result.metrics if all_pairs and m not in pairs]:
         notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")
     forced = dict.fromkeys(d for one in checked for d in one.forced)
-    system = dict.fromkeys(d for one in checked for d in one.system)
+    system = of_candidates({run.name: one.system for run, one in zip(others, checked, strict=True)})
     notes += [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
     by_judge = decide_by_judge(job, others) if base.by_judge is not None else {}
     if base.by_judge is not None:
         notes += [f"no differences by a judge: {lack}" for run in others if (lack := lack_of_common_judge(base, run))]
-    return Comparison(result, base.name, rows, level, pairs, tuple(notes), tuple(forced), tuple(system), by_judge)
+    return Comparison(result, base.name, rows, level, pairs, tuple(notes), tuple(forced), system, by_judge)
 
 
 def _describe_detectable(rows: Sequence[Decision], cases: int) -> list[str]:
@@ -289,7 +289,7 @@ def _together(
     if len(names) < len(new):
         raise InputError(f"two of these results hold a run of the same name: {', '.join(run.name for _, run in new)}")
     kept = [replace(old, name=f"{old.name} (baseline)" if old.name in names else old.name), *(run for _, run in new)]
-    runs = tuple(replace(r, values={n: r.values[n] for n in wanted}) for r in kept)
+    runs = tuple(_with_metrics(run, wanted) for run in kept)
     return replace(candidates[0], runs=runs), checked
 
 
@@ -299,6 +299,13 @@ def _opened(source: Any) -> Result:
     if not is_saved(source):
         raise UsageError(f"{source!r}: expected a saved result, as the first one is; compare results or runs, not both")
     return load_any(source)
+
+
+def _with_metrics(run: RunResult, names: Sequence[str]) -> RunResult:
+    """The run with the values of these metrics, and without the notes that are about others."""
+    others = tuple(f"{name}: " for name in run.values if name not in names)
+    notes = tuple(text for text in run.notes if not text.startswith(others))
+    return replace(run, values={name: run.values[name] for name in names}, notes=notes)
 
 
 def _checked(tests: Sequence[str], correction: str, margin: float | None) -> tuple[str, ...]:

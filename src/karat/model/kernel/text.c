@@ -104,13 +104,17 @@ static inline uint64_t mixed(uint64_t a, uint64_t b) {
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline uint64_t hash_of(const uint8_t *id, uint64_t length) {
+static NEVER uint64_t hash_any(const uint8_t *id, uint64_t length) {
     uint64_t hash = length;
     for (; length > 16; id += 16, length -= 16)
         hash = mixed(load(id) + hash, load(id + 8));
     if (length > 8)
         return mixed(load(id) + hash, first_bytes(id + 8, length - 8));
     return length ? mixed(first_bytes(id, length) + hash, hash) : hash;
+}
+
+static ALWAYS uint64_t hash_of(const uint8_t *id, uint64_t length) {
+    return length - 1 < 8 ? mixed(first_bytes(id, length) + length, length) : hash_any(id, length);
 }
 
 static inline int same(const uint8_t *a, const uint8_t *b, uint64_t length) {
@@ -254,8 +258,10 @@ static NEVER int parse_words(const uint8_t *start, const uint8_t *end, double *v
     return DONE;
 }
 
+typedef int Parse(const uint8_t *start, const uint8_t *end, double *value);
+
 /* The most common decimals: a dot, up to eight digits, no sign. */
-static ALWAYS int parse(const uint8_t *start, const uint8_t *end, double *value) {
+static ALWAYS int parse_eight(const uint8_t *start, const uint8_t *end, double *value) {
     uint64_t length = (uint64_t)(end - start), last = load(end - 8), before = end[-9];
     last ^= ZEROS;
     if (length <= 8)
@@ -269,17 +275,57 @@ static ALWAYS int parse(const uint8_t *start, const uint8_t *end, double *value)
     return DONE;
 }
 
+#ifdef __SSE2__
+#define AVX2 __attribute__((target("avx2,bmi,bmi2")))
+
+/* How bytes move up by one over the dot, by its place among 16; 16 is none. */
+#define MOVE(dot, i) (dot) == 16 || (i) > (dot) ? (i) : (i) ? (i) - 1 : 128
+#define MOVES(dot)                                                                                                     \
+    {MOVE(dot, 0), MOVE(dot, 1), MOVE(dot, 2),  MOVE(dot, 3),  MOVE(dot, 4),  MOVE(dot, 5),  MOVE(dot, 6),  MOVE(dot, 7), \
+     MOVE(dot, 8), MOVE(dot, 9), MOVE(dot, 10), MOVE(dot, 11), MOVE(dot, 12), MOVE(dot, 13), MOVE(dot, 14), MOVE(dot, 15)}
+static const uint8_t OVER_DOT[17][16] = {MOVES(0),  MOVES(1),  MOVES(2),  MOVES(3),  MOVES(4),  MOVES(5),
+                                         MOVES(6),  MOVES(7),  MOVES(8),  MOVES(9),  MOVES(10), MOVES(11),
+                                         MOVES(12), MOVES(13), MOVES(14), MOVES(15), MOVES(16)};
+static const double TENS_AFTER[17] = {1e15, 1e14, 1e13, 1e12, 1e11, 1e10, 1e9, 1e8, 1e7,
+                                      1e6,  1e5,  1e4,  1e3,  1e2,  1e1,  1e0, 1e0};
+static const uint8_t LAST_BYTES[32] = {[16] = 255, 255, 255, 255, 255, 255, 255, 255,
+                                       255, 255, 255, 255, 255, 255, 255, 255};
+
+/* Decimals of up to 15 characters without a sign, sixteen bytes at once. */
+AVX2 static ALWAYS int parse_sixteen(const uint8_t *start, const uint8_t *end, double *value) {
+    uint64_t length = (uint64_t)(end - start), digits;
+    if (length - 2 > 13)
+        return parse_any(start, end, value);
+    __m128i bytes = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(end - 16)), _mm_set1_epi8('0'));
+    bytes = _mm_and_si128(bytes, _mm_loadu_si128((const __m128i *)(LAST_BYTES + length)));
+    uint32_t dots = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('.' ^ '0')));
+    int dot = __builtin_ctz(dots | 1 << 16);
+    bytes = _mm_shuffle_epi8(bytes, _mm_loadu_si128((const __m128i *)OVER_DOT[dot]));
+    __m128i odd = _mm_subs_epu8(bytes, _mm_set1_epi8(9));
+    if (!_mm_testz_si128(odd, odd))
+        return parse_words(start, end, value);
+    bytes = _mm_maddubs_epi16(bytes, _mm_set1_epi16(0x010A));       /* pairs of digits */
+    bytes = _mm_madd_epi16(bytes, _mm_set1_epi32(0x00010064));      /* fours */
+    bytes = _mm_packus_epi32(bytes, bytes);
+    bytes = _mm_madd_epi16(bytes, _mm_set1_epi32(0x00012710));      /* eights */
+    digits = (uint64_t)_mm_cvtsi128_si64(bytes);
+    digits = (digits & UINT32_MAX) * 100000000 + (digits >> 32);
+    *value = (double)(int64_t)digits / TENS_AFTER[dot];
+    return DONE;
+}
+#endif
+
 /* Lines: where the fields of a row lie. */
 
 typedef struct { /* 64 bytes from the start of a line, a bit for each */
-    uint64_t blank, newline; /* space and tab */
-    uint64_t odd;            /* other bytes up to the space, anywhere in the window */
-    uint64_t high;           /* bytes above 127 */
+    uint64_t ends, newline; /* spaces, tabs and newlines; newlines alone */
+    uint64_t odd;           /* other bytes up to the space, anywhere in the window */
+    uint64_t high;          /* bytes above 127 */
 } Window;
 
 typedef struct { /* where the fields of a line lie, from its start */
     uint32_t start[MOST_COLUMNS], end[MOST_COLUMNS];
-    uint64_t size; /* of the line with its newline; 0 if it cannot be cut */
+    uint64_t size; /* of the line with its newline */
 } Fields;
 
 #ifdef __SSE2__
@@ -290,10 +336,10 @@ static inline Window look_sse2(const uint8_t *at) {
     for (int i = 0; i < WINDOW; i += 16) {
         __m128i bytes = _mm_loadu_si128((const __m128i *)(at + i)), newline = _mm_cmpeq_epi8(bytes, end);
         __m128i blank = _mm_or_si128(_mm_cmpeq_epi8(bytes, space), _mm_cmpeq_epi8(bytes, tab));
-        __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(bytes, space), bytes);
-        odd = _mm_or_si128(odd, _mm_andnot_si128(_mm_or_si128(blank, newline), low));
+        __m128i ends = _mm_or_si128(blank, newline), low = _mm_cmpeq_epi8(_mm_min_epu8(bytes, space), bytes);
+        odd = _mm_or_si128(odd, _mm_xor_si128(low, ends));
         all = _mm_or_si128(all, bytes);
-        window.blank |= (uint64_t)(uint32_t)_mm_movemask_epi8(blank) << i;
+        window.ends |= (uint64_t)(uint32_t)_mm_movemask_epi8(ends) << i;
         window.newline |= (uint64_t)(uint32_t)_mm_movemask_epi8(newline) << i;
     }
     window.odd = (uint64_t)(uint32_t)_mm_movemask_epi8(odd);
@@ -301,18 +347,19 @@ static inline Window look_sse2(const uint8_t *at) {
     return window;
 }
 
-#define AVX2 __attribute__((target("avx2,bmi,bmi2")))
-AVX2 static inline Window look_avx2(const uint8_t *at) {
-    const __m256i space = _mm256_set1_epi8(' '), tab = _mm256_set1_epi8('\t'), end = _mm256_set1_epi8('\n');
+AVX2 static ALWAYS Window look_avx2(const uint8_t *at) {
+    const __m256i space = _mm256_set1_epi8(' '), end = _mm256_set1_epi8('\n');
+    const __m256i known = _mm256_broadcastsi128_si256( /* the space, the tab and the newline by their last four bits */
+        _mm_setr_epi8(' ', -1, -1, -1, -1, -1, -1, -1, -1, '\t', '\n', -1, -1, -1, -1, -1));
     __m256i all = _mm256_setzero_si256(), odd = all;
     Window window = {0, 0, 0, 0};
     for (int i = 0; i < WINDOW; i += 32) {
         __m256i bytes = _mm256_loadu_si256((const __m256i *)(at + i)), newline = _mm256_cmpeq_epi8(bytes, end);
-        __m256i blank = _mm256_or_si256(_mm256_cmpeq_epi8(bytes, space), _mm256_cmpeq_epi8(bytes, tab));
+        __m256i ends = _mm256_cmpeq_epi8(_mm256_shuffle_epi8(known, bytes), bytes);
         __m256i low = _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, space), bytes);
-        odd = _mm256_or_si256(odd, _mm256_andnot_si256(_mm256_or_si256(blank, newline), low));
+        odd = _mm256_or_si256(odd, _mm256_xor_si256(low, ends));
         all = _mm256_or_si256(all, bytes);
-        window.blank |= (uint64_t)(uint32_t)_mm256_movemask_epi8(blank) << i;
+        window.ends |= (uint64_t)(uint32_t)_mm256_movemask_epi8(ends) << i;
         window.newline |= (uint64_t)(uint32_t)_mm256_movemask_epi8(newline) << i;
     }
     window.odd = (uint64_t)(uint32_t)_mm256_movemask_epi8(odd);
@@ -333,60 +380,56 @@ static inline Window look_words(const uint8_t *at) {
     Window window = {0, 0, 0, 0};
     for (int i = 0; i < WINDOW; i += 8) {
         uint64_t bytes = load(at + i), newline = equal_bytes(bytes, ONES * '\n');
-        uint64_t blank = equal_bytes(bytes, ONES * ' ') | equal_bytes(bytes, ONES * '\t');
+        uint64_t ends = equal_bytes(bytes, ONES * ' ') | equal_bytes(bytes, ONES * '\t') | newline;
         uint64_t above = ((bytes & ~TOPS) + ONES * (0x7F - ' ')) | bytes;
-        window.blank |= top_bits(blank) << i;
+        window.ends |= top_bits(ends) << i;
         window.newline |= top_bits(newline) << i;
-        window.odd |= ~above & TOPS & ~(blank | newline);
+        window.odd |= ~above & TOPS & ~ends;
         window.high |= bytes & TOPS;
     }
     return window;
 }
 #endif
 
-/* A row of up to 64 bytes with one space or tab between its fields. */
-static ALWAYS Fields cut_plain(Window window, const int64_t width) {
-    const uint64_t top = UINT64_C(1) << 63; /* so that there is a bit to find, whatever the line is */
-    uint64_t newline = window.newline & (0 - window.newline), marks = window.blank & (newline - 1), left = 0;
-    uint64_t odd = window.odd | ((marks | newline) & (marks << 1 | 1));
-    Fields fields;
-    uint32_t start = 0;
+/* A row of up to 64 bytes with one space or tab between its fields; 0 if this line is none. */
+static ALWAYS int cut_plain(Window window, const int64_t width, Fields *fields) {
+    uint64_t newline = window.newline & (0 - window.newline), marks = window.ends & (newline | (newline - 1));
+    uint64_t odd = window.odd | (marks & (marks << 1 | 1)), rest = marks;
+    for (int64_t i = 0; i < width - 1; i++)
+        rest &= rest - 1;
+    if ((odd | (rest ^ newline)) != 0 || newline == 0) /* the mark that is left ends the line */
+        return 0;
+    fields->start[0] = 0;
     for (int64_t i = 0; i < width - 1; i++) {
-        left = marks;
-        fields.start[i] = start;
-        fields.end[i] = (uint32_t)__builtin_ctzll(marks | top);
-        start = fields.end[i] + 1;
+        fields->end[i] = (uint32_t)__builtin_ctzll(marks);
+        fields->start[i + 1] = fields->end[i] + 1;
         marks &= marks - 1;
     }
-    fields.start[width - 1] = start;
-    fields.end[width - 1] = (uint32_t)__builtin_ctzll(newline | top);
-    fields.size = (odd | marks) == 0 && left != 0 && newline != 0 ? fields.end[width - 1] + 1 : 0;
-    return fields;
+    fields->end[width - 1] = (uint32_t)__builtin_ctzll(newline);
+    fields->size = fields->end[width - 1] + 1;
+    return 1;
 }
 
 /* Any row: runs of white space between fields. */
-static NEVER Fields cut_any(const uint8_t *line, const uint8_t *end, int64_t width, uint64_t *high) {
+static NEVER int cut_any(const uint8_t *line, const uint8_t *end, int64_t width, Fields *fields, uint64_t *high) {
     const uint8_t *at = line;
     int64_t count = 0;
-    Fields fields;
-    fields.size = 0;
     for (; at < end && *at != '\n'; at++) {
         if (*at > ' ') {
             if (count == width)
-                return fields;
-            fields.start[count] = (uint32_t)(at - line);
+                return 0;
+            fields->start[count] = (uint32_t)(at - line);
             for (; *at > ' '; at++) /* ends at the newline that is the last byte of the block */
                 *high |= *at & 128;
-            fields.end[count++] = (uint32_t)(at - line);
+            fields->end[count++] = (uint32_t)(at - line);
             if (*at == '\n')
                 break;
         }
         if (*at != ' ' && (*at < '\t' || *at > '\r'))
-            return fields;
+            return 0;
     }
-    if (count == width)
-        fields.size = (uint64_t)(at - line) + 1;
-    return fields;
+    fields->size = (uint64_t)(at - line) + 1;
+    return count == width;
 }
 
 /* Queries. */
@@ -676,13 +719,13 @@ static ALWAYS int add_column(Block *block, const uint8_t *id, uint64_t length, c
 }
 
 /* Take a line that was cut. */
-static ALWAYS int take(Block *block, const uint8_t *line, const Fields fields, const int64_t query_column,
+static ALWAYS int take(Block *block, const uint8_t *line, const Fields *fields, Parse *parse, const int64_t query_column,
                        const int64_t doc_column, const int64_t value_column, const int any_order) {
-    const uint8_t *id = line + fields.start[query_column], *doc = line + fields.start[doc_column];
-    uint64_t length = fields.end[query_column] - fields.start[query_column];
-    uint64_t doc_length = fields.end[doc_column] - fields.start[doc_column];
+    const uint8_t *id = line + fields->start[query_column], *doc = line + fields->start[doc_column];
+    uint64_t length = fields->end[query_column] - fields->start[query_column];
+    uint64_t doc_length = fields->end[doc_column] - fields->start[doc_column];
     double score;
-    if (parse(line + fields.start[value_column], line + fields.end[value_column], &score) ||
+    if (parse(line + fields->start[value_column], line + fields->end[value_column], &score) ||
         doc_length > (uint64_t)block->layout->longest_id)
         return HAND_BACK;
     if (any_order)
@@ -697,26 +740,29 @@ static ALWAYS int take(Block *block, const uint8_t *line, const Fields fields, c
 
 static NEVER uint64_t take_any(Block *block, const uint8_t *line, int any_order) {
     const Layout *layout = block->layout;
-    Fields fields = cut_any(line, block->text + block->end, layout->width, &block->high);
-    if (fields.size == 0 || take(block, line, fields, layout->query, layout->doc, layout->value, any_order))
+    Fields fields;
+    if (!cut_any(line, block->text + block->end, layout->width, &fields, &block->high) ||
+        take(block, line, &fields, parse_words, layout->query, layout->doc, layout->value, any_order))
         return 0;
     return fields.size;
 }
 
-static ALWAYS int scan(Block *block, Window (*look)(const uint8_t *), const int64_t width, const int64_t query,
-                       const int64_t doc, const int64_t value, const int any_order) {
+static ALWAYS int scan(Block *block, Window (*look)(const uint8_t *), Parse *parse, const int64_t width,
+                       const int64_t query, const int64_t doc, const int64_t value, const int any_order) {
     const uint8_t *last = block->text + block->end, *line = block->text + block->begin;
     const uint8_t *last_window = block->text + block->size - WINDOW;
     uint64_t high = 0, size;
+    Fields fields;
     for (; line < last; line += size) {
         size = 0;
         if (line <= last_window) {
             Window window = look(line);
-            Fields fields = cut_plain(window, width);
             high |= window.high;
-            size = fields.size;
-            if (size && take(block, line, fields, query, doc, value, any_order))
-                return HAND_BACK;
+            if (cut_plain(window, width, &fields)) {
+                size = fields.size;
+                if (take(block, line, &fields, parse, query, doc, value, any_order))
+                    return HAND_BACK;
+            }
         }
         if (size == 0 && (size = take_any(block, line, any_order)) == 0)
             return HAND_BACK;
@@ -726,18 +772,18 @@ static ALWAYS int scan(Block *block, Window (*look)(const uint8_t *), const int6
 }
 
 /* The layout of TREC runs is known to the compiler. */
-#define SCAN(name, target, look, any_order)                                                                            \
+#define SCAN(name, target, look, parse, any_order)                                                                     \
     target static int name(Block *block) {                                                                             \
         const Layout *layout = block->layout;                                                                          \
         if (layout->width == 6 && layout->query == 0 && layout->doc == 2 && layout->value == 4)                        \
-            return scan(block, look, 6, 0, 2, 4, any_order);                                                           \
-        return scan(block, look, layout->width, layout->query, layout->doc, layout->value, any_order);                 \
+            return scan(block, look, parse, 6, 0, 2, 4, any_order);                                                           \
+        return scan(block, look, parse, layout->width, layout->query, layout->doc, layout->value, any_order);                 \
     }
 #ifdef __SSE2__
-SCAN(scan_sse2, , look_sse2, 0)
-SCAN(scan_avx2, AVX2, look_avx2, 0)
-SCAN(scan_any_order_sse2, , look_sse2, 1)
-SCAN(scan_any_order_avx2, AVX2, look_avx2, 1)
+SCAN(scan_sse2, , look_sse2, parse_eight, 0)
+SCAN(scan_avx2, AVX2, look_avx2, parse_sixteen, 0)
+SCAN(scan_any_order_sse2, , look_sse2, parse_eight, 1)
+SCAN(scan_any_order_avx2, AVX2, look_avx2, parse_sixteen, 1)
 
 static int scan_best(Block *block) {
     int best = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
@@ -746,8 +792,8 @@ static int scan_best(Block *block) {
     return best ? scan_avx2(block) : scan_sse2(block);
 }
 #else
-SCAN(scan_words, , look_words, 0)
-SCAN(scan_any_order_words, , look_words, 1)
+SCAN(scan_words, , look_words, parse_eight, 0)
+SCAN(scan_any_order_words, , look_words, parse_eight, 1)
 
 static int scan_best(Block *block) {
     return block->columns != NULL ? scan_any_order_words(block) : scan_words(block);

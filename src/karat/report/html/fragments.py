@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from karat.align.term_ids import COLLAPSED
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from karat.report.by_judge import JudgedFigures, JudgedSection
     from karat.report.html.source import Source
     from karat.results.decisions import Decision
+    from karat.results.fingerprints import Difference
     from karat.results.result import RunResult
     from karat.stats.intervals import Interval
     from karat.verbs.diagnose import Diagnosis, Finding
@@ -76,6 +78,7 @@ def parts_of(runs: Sequence[RunResult]) -> list[PartText]:
                         list(part.notes),
                         part.missing,
                         "" if part.missing else counts_text(part),
+                        ("by chunk", "by doc") if part.name == "levels" else ("before", "after"),
                     )
                 )
     return out
@@ -154,9 +157,10 @@ COUNTS = {
 }
 
 
-def difference_text(what: str, here: str, there: str) -> str:
-    label = "your code changed" if what == "code_version" else what.replace("_", " ")
-    return f"{label}: {here} here, {there} in the baseline"
+def difference_text(difference: Difference) -> str:
+    """A difference with what it is about in words."""
+    what = difference.what
+    return str(replace(difference, what="your code changed" if what == "code_version" else what.replace("_", " ")))
 
 
 def prints_of(source: Source) -> list[tuple[str, str]]:
@@ -176,7 +180,7 @@ def facts_of(source: Source) -> list[tuple[str, str]]:
     facts.append(("intervals", f"{sampling.confidence:.0%}, {method}, {resamples}"))
     names = [r.name for r in result.runs]
     if source.base is not None and (source.base not in names or len(names) == 2):
-        facts += [("differs from the baseline", difference_text(d.what, d.here, d.there)) for d in source.differences]
+        facts += [("differs from the baseline", difference_text(d)) for d in source.differences]
     return facts
 
 

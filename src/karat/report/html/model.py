@@ -304,6 +304,8 @@ class PartText(Struct, frozen=True):
     notes: list[str]
     missing: str
     counts: str
+    sides: tuple[str, str] = ("before", "after")
+    """What the two values of a change are."""
 
 
 class JudgedTable(Struct, frozen=True):

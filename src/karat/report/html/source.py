@@ -6,6 +6,8 @@ import os
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from karat.errors import KaratError
 from karat.gates.attainable import remarks_on
 from karat.gates.evidence import least_units
@@ -110,8 +112,8 @@ def _beside(source: Source, base: RunResult) -> Source:
     """With a baseline from elsewhere among the runs, under a name that no run of this result has."""
     alone = base.name == BASELINE and all(run.name != BASELINE for run in source.result.runs)
     label = BASELINE if alone else f"{BASELINE} ({base.name})"
-    metrics = [m for m in source.result.metrics if m in base.values]
-    run = replace(base, name=label, values={m: base.values[m] for m in metrics})
+    absent = np.full(len(base.query_ids), np.nan)
+    run = replace(base, name=label, values={m: base.values.get(m, absent) for m in source.result.metrics})
     first = source.result.runs[0]
     if run.derived is None and not source.forced and list(run.query_ids) == list(first.query_ids):
         run = replace(
@@ -194,7 +196,7 @@ def _baseline_of(base: BaselineJson, result: Result) -> RunResult | None:
 
 
 def _differences(rows: Sequence[DifferenceJson]) -> tuple[Difference, ...]:
-    return tuple(Difference(d.what, d.here, d.baseline) for d in rows)
+    return tuple(Difference(d.what, d.here, d.baseline, run=d.run or "") for d in rows)
 
 
 def _judgment(row: GateJson, result: Result) -> JudgedGate:

@@ -59,7 +59,7 @@ def lines_of(part: Component) -> list[str]:
     if part.name == "reranker":
         return [*changes, f"{tables['before']} → {tables['after']}; {counted}"]
     if part.name == "funnel":
-        ends = " · ".join(f"{end_text(n, tables['k'])} {part.counts[n]}{_percent(f)}" for n, f in figures.items())
+        ends = " · ".join(f"{end_text(n, tables['k'])}: {part.counts[n]:,}{_percent(f)}" for n, f in figures.items())
         return [f"{counted}: {ends}", f"delivered {value_of(figures['delivered'])}"]
     if part.name == "router":
         return _router(figures, counted)
@@ -80,18 +80,18 @@ def counts_text(part: Component) -> str:
     """What was counted of a part that was measured: what its figures are over."""
     counts, queries = part.counts, queries_text(part.counts.get("queries", 0))
     if part.name == "reranker":
-        return f"gold docs into the top k: {counts['promoted']}, out of it: {counts['demoted']}; {queries}"
+        return f"gold docs into the top k: {counts['promoted']:,}, out of it: {counts['demoted']:,}; {queries}"
     if part.name == "funnel":
-        return f"of {counts['gold']} relevant docs"
+        return f"of {counts['gold']:,} relevant docs"
     if part.name == "gate":
-        skips = f"{counts['skips']} of {counts['queries']} queries skip retrieval"
-        return f"{skips}: {counts['correct_skips']} rightly, {counts['harmful_skips']} with harm"
+        skips = f"{counts['skips']:,} of {counts['queries']:,} queries skip retrieval"
+        return f"{skips}: {counts['correct_skips']:,} rightly, {counts['harmful_skips']:,} with harm"
     if part.name == "rewriting":
-        return f"{queries} of {counts['rewritten']} that were rewritten"
+        return f"{queries} of {counts['rewritten']:,} that were rewritten"
     if part.name == "no_answer":
         return plural(counts["queries"], "query without an answer", "queries without an answer")
     if part.name == "entities":
-        return f"{counts['right']} right of {counts['found']} found and {counts['gold']} in the gold; {queries}"
+        return f"{counts['right']:,} right of {counts['found']:,} found and {counts['gold']:,} in the gold; {queries}"
     return queries
 
 

@@ -14,7 +14,7 @@ from karat.results.depths import depth_of, find_depth_gap
 from karat.results.figures import SAME, estimate_figure, figure, percent_text, variance_figure
 from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
-from karat.results.words import FEW_MARK, describe_few, plural, queries_text, segment_text
+from karat.results.words import FEW_MARK, describe_few, queries_text, segment_text
 from karat.results.words import plain as plain
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from karat.results.result import Result, RunResult
     from karat.stats.intervals import Interval
 
-FEW = 25
 WIDE = 120
 """The characters from which on figures with and without a judge have their intervals beside them."""
 READING = 20
@@ -199,9 +198,3 @@ def show_scope(out: Output, result: Result, gold: str, *, saved: bool = False) -
     count = queries_text(queries[0]) if len(queries) == 1 else f"{queries[0]:,}–{queries[-1]:,} queries"
     source = f"{'saved result' if saved else 'gold'} {plain(os.path.basename(gold))}" if gold else "no gold"
     out.print(line(f"{count} · {source} · {order_text(result.runs)} · {plain(texts)}", style="dim"))
-    few = min(run.sampling.units(run.query_ids).effective for run in result.runs)
-    if 0 < few < FEW:
-        count = queries_text(queries[0])
-        if few != queries[0]:
-            count = plural(round(few), "independent query", "independent queries")
-        out.print(note(f"only {count}: so few can only show large differences", serious=True))

@@ -14,7 +14,6 @@ from karat.config.checks import (
     check_gates,
     config_options,
     describe_lack,
-    evaluation_of,
     places_of_gates,
     run_names,
     run_places,
@@ -25,13 +24,14 @@ from karat.gates.attainable import refuse_impossible
 from karat.gates.evidence import judge_gates
 from karat.gates.judge import count_needed_queries
 from karat.gates.units import describe_direction
+from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.read.sources import run_files
 from karat.results.pairing import paired
 from karat.results.saved import load_baseline
 from karat.results.words import BASELINE, condition_text, independent_text, round_up, segment_text
 from karat.stats.intervals import clopper_pearson
-from karat.verbs.evaluate import evaluate
+from karat.verbs.check import evaluate_config
 from karat.verbs.validate.findings import LintFinding, list_some, make_finding, make_role_conflict, many
 from karat.verbs.validate.tables import place
 
@@ -138,8 +138,7 @@ def check_config(read: Read) -> Iterator[LintFinding]:
             yield make_finding("K601", read.path, describe_lack(read), [read.path])
         return
     try:
-        inputs = evaluation_of(read, gates)
-        result = evaluate(inputs.qrels, inputs.runs, inputs.measures, settings=inputs.settings)
+        result = evaluate_config(read, gates, None, {})
     except KaratError as error:
         if gate_place := places_of_gates(read, gates).get(error.subject):
             yield make_finding("K603", read.path, str(error), [gate_place])
@@ -163,7 +162,8 @@ def check_config(read: Read) -> Iterator[LintFinding]:
             if name not in names or gate.run not in (None, name) or gate.against == name or result[name] is base:
                 continue
             if reason := explain_shortage(gate, result, result[name], _other(gate, result, base)):
-                yield make_finding("K610", read.path, reason, [where])
+                fix = "Log what it needs, or leave the gate out." if is_component_figure(parse(gate.metric)) else None
+                yield make_finding("K610", read.path, reason, [where], fix=fix)
                 break
 
 
@@ -202,11 +202,14 @@ def _explain_missing_segment(gate: Gate, run: RunResult) -> str:
 
 def explain_shortage(gate: Gate, result: Result, run: RunResult, base: RunResult | None) -> str:
     """Why a gate cannot be decided with these queries however good the run is, and how many it needs; "" if it can."""
-    sampling, measured = run.sampling, ~np.isnan(run.values[gate.metric])
-    if sampling.sequential:
+    sampling, component = run.sampling, is_component_figure(parse(gate.metric))
+    if sampling.sequential or component:
         for row in judge_gates([gate], result, [run.name], baseline=base):
             if row.found.missing:
                 return f"'{gate}': {row.found.missing}"
+    if component:  # over docs, queries or answers, as the figure has it
+        return ""
+    measured = ~np.isnan(run.values[gate.metric])
     minimum, units = gate.least or sampling.minimum, sampling.units(run.query_ids)
     for segment in (
         [s for s in sampling.segments(run.query_ids) if tuple(s.by) == gate.fields] if gate.fields else [None]

@@ -208,6 +208,8 @@ _NO_SEGMENT = frozenset(
         "date",
         "timestamp",
         "created_at",
+        "created",
+        "added",
         "user",
         "notes",
         "comment",

@@ -82,7 +82,7 @@ function showForestNote() {
   if (!rows.length) return;
   const parts = !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? ""), "."]
     : worse.length ? [el("b", { class: "down" }, "Significantly worse: "), named(worse), "."]
-    : lower.length ? ["No segment is significantly worse. Lower, but within chance: ", named(lower), "."]
+    : lower.length ? ["No segment is significantly worse. Worse, but within chance: ", named(lower), "."]
     : ["No segment is worse."];
   const large = rows.filter((r) => !r.small), low = Math.min(...large.map((r) => r.low)), high = Math.max(...large.map((r) => r.high));
   if (rows.some((r) => r.small && (r.low < low || r.high > high))) parts.push(" Intervals of small segments may reach beyond the chart.");
@@ -113,9 +113,9 @@ function showChartLegends() {
   showLegend("tradeoff", runEntries(runs));
   showLegend("levels-chart", runEntries(runs.length <= 6 ? runs : mainRuns()));
   // Of many runs only those that are compared are drawn.
-  const some = runs.length > 6 ? mainRuns().flatMap((r, i) => [i ? " and " : "", own(r)]) : null;
-  if ($("levels-title") && some) $("levels-title").replaceChildren("Every metric of ", ...some);
-  if ($("account-note")) $("account-note").replaceChildren("The rank at which each relevant doc was returned", ...(some ? [", by ", ...some] : []), ".");
+  const drawn = (before) => runs.length > 6 ? [before, ...mainRuns().flatMap((r, i) => [i ? " and " : "", own(r)])] : [];
+  if ($("levels-title") && runs.length > 6) $("levels-title").replaceChildren("Every metric", ...drawn(" of "));
+  if ($("account-note")) $("account-note").replaceChildren("The rank at which each relevant doc was returned", ...drawn(", by "), ".");
   $("histogram-title").textContent = "Distribution of " + choice.metric + " over queries";
   if (!$("scatter-note")) return;
   const rows = scatterRows(), n = (side) => rows.filter((r) => r.side === side).length;

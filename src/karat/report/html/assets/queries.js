@@ -173,7 +173,7 @@ function toClipboard(lines, button) {
   else byHand();
 }
 function copyTable() {
-  const value = (v) => (v === null ? "" : String(v));
+  const value = (v) => (v === null ? "" : String(Number(v.toPrecision(12)))); // no digits that are only of the arithmetic
   const fields = Object.keys(Q.fields), texts = Q.texts.length > 0;
   const lines = [["query_id", ...(texts ? ["text"] : []), ...fields, ...runs.map((r) => r + " " + choice.metric), ...(hasPair ? ["delta " + choice.run] : [])],
     ...state.order.map((i) => [Q.ids[i], ...(texts ? [Q.texts[i]] : []), ...fields.map((f) => tagsIn(f, i).join(", ")),

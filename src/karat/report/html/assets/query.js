@@ -76,7 +76,7 @@ function missingOf(i, pair, words) {
   const row = (g) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0], words)), td("num", null, gradeMark(g[1])), pair.map((r) => rank(g, r)));
   const rows = (some) => region("Relevant docs that are missing", table({ class: "few" }, [th("Doc"), th("Grade", "num"), pair.map((r) => th(own(r), "num"))], some.map(row)));
   const never = pair.map((r, j) => [j ? ", " : "", gold.filter((g) => rankOf(g, r) === null).length + " by ", own(r)]);
-  const both = pair.length > 1 ? ", " + gold.filter((g) => pair.every((r) => rankOf(g, r) === null)).length + " by neither run" : "";
+  const both = pair.length > 1 ? ", " + gold.filter((g) => pair.every((r) => rankOf(g, r) === null)).length + " by both" : "";
   return [el("h4", {}, `Relevant docs missing from a top ${data.k}, with their ranks`),
     el("p", { class: "dim" }, count(gold.length, "relevant doc", "relevant docs") + "; not returned: ", never, both),
     rows(missing.slice(0, 25)), ...(missing.length > 25 ? [el("details", {}, el("summary", {}, `and ${missing.length - 25} more`), rows(missing.slice(25)))] : [])];
