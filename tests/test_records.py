@@ -69,6 +69,9 @@ ACTIONS: dict[str, Callable[[Any, Any], object]] = {
     "hash of a list": lambda doc, chunk: hash(doc("a")) is None,
     "no name": lambda doc, chunk: doc(),
     "too many": lambda doc, chunk: doc("a", 1, [], "", 1.0),
+    "twice": lambda doc, chunk: doc("a", name="b"),
+    "not to be given": lambda doc, chunk: doc("a", length=3),
+    "too many of all": lambda doc, chunk: chunk("a", 1, [], "", 1, 2),
     "unknown": lambda doc, chunk: doc("a", size=1),
     "set": lambda doc, chunk: setattr(doc("a"), "rank", 5),
     "delete": lambda doc, chunk: delattr(doc("a"), "rank"),
@@ -78,9 +81,13 @@ ACTIONS: dict[str, Callable[[Any, Any], object]] = {
 }
 
 
+@pytest.mark.parametrize("few", [0, records.FEW], ids=["compiled", "few"])
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_a_record_behaves_as_a_dataclass(options: dict[str, bool], action: Callable[[Any, Any], object]) -> None:
+def test_a_record_behaves_as_a_dataclass(
+    options: dict[str, bool], action: Callable[[Any, Any], object], few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "FEW", few)
     ours, theirs = (declare(dataclass, **options) for dataclass in (records.dataclass, dataclasses.dataclass))
     assert outcome(lambda: action(*ours)) == outcome(lambda: action(*theirs))
 
@@ -95,6 +102,16 @@ class Kept:
 
 def test_a_frozen_record_with_slots_is_pickled() -> None:
     assert pickle.loads(pickle.dumps(Kept("a", 3))) == Kept("a", 3)
+
+
+def test_the_first_few_records_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    classes: list[Any] = []
+    compile_init = records._compile_init
+    monkeypatch.setattr(records, "_compile_init", lambda *given: classes.append(given) or compile_init(*given))
+    doc, _ = declare(records.dataclass, frozen=True)
+    few = [doc("a", rank=i) for i in range(records.FEW)]
+    assert not classes
+    assert [*few, doc("a", rank=99)][-2:] == [doc("a", records.FEW - 1), doc("a", 99)] and len(classes) == 1
 
 
 def test_methods_of_its_own_stay() -> None:

@@ -1,8 +1,9 @@
 """Records: `dataclass` as Python's own, at a tenth of the time to declare one.
 
 Python's own compiles six methods for each class when its module is imported: for the records of an evaluation that
-takes almost as long as importing numpy. Here all records share these methods, and each compiles its `__init__` when it
-is first used. Fields are Python's own, so `field`, `fields`, `replace` and `asdict` of `dataclasses` work as ever.
+takes almost as long as importing numpy. Here all records share these methods, and each class compiles its `__init__`
+when it has had a few records. Fields are Python's own, so `field`, `fields`, `replace` and `asdict` of `dataclasses`
+work as ever.
 """
 
 from __future__ import annotations
@@ -51,17 +52,53 @@ class _Factory:
 _FACTORY = _Factory()
 
 
+FEW = 16
+"""Records of a class that are made without a compiled `__init__`: to compile it takes as long as making so many."""
+
+
 class _Init:
-    """The `__init__` of a record that nobody has made yet."""
+    """The `__init__` of a class with few records so far."""
 
     def __init__(self, owner: type[Any], frozen: bool) -> None:
         self.owner = owner
         self.frozen = frozen
+        self.count = 0
+        self.places: list[str] = []
+        """The fields that arguments without names fill, in their order."""
 
     def __get__(self, record: object, kind: type[Any] | None = None) -> Any:
-        init = _compile_init(self.owner, self.frozen)
-        self.owner.__init__ = init
-        return init if record is None else init.__get__(record, kind)
+        if record is None or self.count >= FEW:
+            init = self.owner.__init__ = _compile_init(self.owner, self.frozen)
+            return init if record is None else init.__get__(record, kind)
+        if not self.count:
+            self.places = [each.name for each in fields(self.owner) if each.init and not each.kw_only]
+        self.count += 1
+        return functools.partial(self._fill, record)
+
+    def _fill(self, record: Any, /, *values: object, **named: object) -> None:
+        """Do what the compiled `__init__` does; arguments that do not fit are left to it, and its error."""
+        given = dict(zip(self.places, values, strict=False))
+        fits = len(values) <= len(self.places) and given.keys().isdisjoint(named)
+        given |= named
+        put = object.__setattr__ if self.frozen else setattr
+        left = len(given)
+        for each in fields(self.owner):
+            if each.init and each.name in given:
+                value = given[each.name]
+                left -= 1
+            elif each.default_factory is not MISSING:
+                value = each.default_factory()
+            elif each.default is not MISSING:
+                value = each.default
+            else:
+                fits = fits and not each.init
+                continue
+            if fits:
+                put(record, each.name, value)
+        if left or not fits:
+            _compile_init(self.owner, self.frozen)(record, *values, **named)
+        elif hasattr(self.owner, "__post_init__"):
+            record.__post_init__()
 
 
 def _compile_init(owner: type[Any], frozen: bool) -> Any:

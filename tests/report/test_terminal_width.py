@@ -7,12 +7,12 @@ import sys
 from itertools import pairwise
 
 import pytest
-from rich.table import Table
 
 import karat
 from karat.report.terminal import compare as compare_view
 from karat.report.terminal import evaluate as evaluate_view
 from karat.report.terminal.console import LABEL, head_of, least_width
+from karat.report.terminal.layout import Grid
 
 LONG = "hybrid-bm25-splade-rrf-k60-with-a-long-name"
 QUERIES = [f"q{i}" for i in range(40)]
@@ -65,7 +65,7 @@ def test_a_comparison_shows_its_intervals_whole(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_table_needs_all_of_its_figures_and_some_room_for_its_names() -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Grid(2)
     table.add_column("by segment")
     table.add_column("interval", no_wrap=True)
     table.add_row("kind = something, language = another", "[0.100, 0.200]")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,6 +51,8 @@ def annotation_content(ontology: Ontology, data: bytes, source: str) -> Informat
     A term that no disease has takes its structural value, but no less than the largest of its ancestors: it says more
     than they do.
     """
+    import hashlib
+
     disease, term = _annotations(ontology, data, source)
     rows = ontology.ancestors.rows_of(term)
     pairs = np.repeat(disease, ontology.ancestors.counts[term]) * len(ontology) + ontology.ancestors.other[rows]

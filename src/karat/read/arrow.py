@@ -102,19 +102,21 @@ class ViewColumn:
         if there is not None:
             lengths[~there] = 0
         long = np.flatnonzero(lengths > INSIDE)
-        inside = (views[:, 1:] | _FILLING[np.where(lengths > INSIDE, 0, lengths)]).view(np.uint8)
-        texts = [inside.reshape(-1)]
-        starts = PAD + INSIDE * np.arange(len(views))
-        size = inside.size
-        for number in np.unique(views[long, 2]).tolist():
+        place = PAD + INSIDE * len(views)
+        buffer: NDArray[np.uint8] = np.zeros(place + int(lengths[long].sum()) + PAD, dtype=np.uint8)
+        inside = buffer[PAD:place].view(np.int32).reshape(-1, len(_FILLING))
+        fills = np.where(lengths > INSIDE, 0, lengths) if len(long) else lengths
+        for i, filling in enumerate(_FILLING):
+            np.bitwise_or(views[:, 1 + i], filling[fills], out=inside[:, i])
+        starts = np.arange(PAD, place, INSIDE)
+        for number in np.unique(views[long, 2]).tolist() if len(long) else ():
             rows = long[views[long, 2] == number]
             places, ends = views[rows, 3].astype(np.int64), np.cumsum(lengths[rows])
-            starts[rows] = PAD + size + ends - lengths[rows]
+            starts[rows] = place + ends - lengths[rows]
             bytes_ = np.arange(ends[-1]) + np.repeat(places - ends + lengths[rows], lengths[rows])
-            texts.append(self._other(number, int((places + lengths[rows]).max()))[bytes_])
-            size += int(ends[-1])
-        free = np.zeros(PAD, dtype=np.uint8)
-        return Strings(np.concatenate((free, *texts, free)), starts, starts + lengths)
+            buffer[place : place + ends[-1]] = self._other(number, int((places + lengths[rows]).max()))[bytes_]
+            place += int(ends[-1])
+        return Strings(buffer, starts, starts + lengths)
 
     def _other(self, number: int, size: int) -> NDArray[np.uint8]:
         """The first bytes of a buffer that texts are parts of."""
@@ -123,10 +125,10 @@ class ViewColumn:
 
 INSIDE = 12
 """The longest text that stands in its view."""
-_FILLING = np.array([[32 * (i >= length) for i in range(INSIDE)] for length in range(INSIDE + 1)], dtype=np.uint8).view(
-    np.int32
-)
-"""By the length of a text: what makes the bytes after it in its view something else than NUL, which no id may hold."""
+_FILLING = np.array([[32 * (i >= length) for i in range(INSIDE)] for length in range(INSIDE + 1)], dtype=np.uint8)
+_FILLING = np.ascontiguousarray(_FILLING.view(np.int32).T)
+"""By the part of a view and the length of its text: what makes the bytes after the text something else than NUL, which
+no id may hold."""
 
 
 def _text_column(column: Any) -> TextColumn | ViewColumn:
@@ -225,10 +227,13 @@ def _package(frame: object) -> str:
 
 
 def small_copies(batches: Iterator[Any], size: int = BLOCK) -> Iterator[Any]:
-    """Batches of texts and 64-bit floats as copies of some rows each: nobody holds on to a large one that way."""
+    """Batches of texts and 64-bit floats, large ones as copies of some rows each: nobody holds on to one that way."""
     import nanoarrow
 
     for batch in batches:
+        if len(batch) <= size:
+            yield batch
+            continue
         columns = [batch.child(number) for number in range(batch.n_children)]
         end = batch.offset + len(batch)
         for start in range(batch.offset, end, size):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import MAX_PROBLEMS, InputError, RowProblem
@@ -34,6 +36,8 @@ _PLAIN_TEXTS = ("u", "U", "vu")
 """Arrow's texts, large texts and views of texts."""
 ROW = 40
 """About the bytes of a row: two ids and a number."""
+PIECE = 8192
+"""Rows of a Parquet file that are in memory at a time."""
 ID_TYPES = _TEXTS + _INTEGERS
 """Types of columns that may hold ids."""
 
@@ -103,14 +107,44 @@ def parquet_rows(path: str, role: Role) -> ColumnStream:
     with parquet_errors(path):
         database = open_parquet(path, threads=1)  # each thread holds a part of the file
         database.run("SET disable_parquet_prefetching = true")  # which holds more of it
-        stream = _table_rows(database, parquet(path), role, path)
+        database.set_if_known("read_ahead_depth", "0")
+        stream = _table_rows(database, parquet(path), role, path, PIECE)
         size = database.parquet_size(path)
 
     def batches() -> Iterator[Any]:
         with parquet_errors(path):
-            yield from small_copies(stream.batches())
+            yield from in_one_thread(small_copies(stream.batches()))
 
     return replace(stream, batches=batches, bytes=size)
+
+
+def in_one_thread(batches: Iterator[Any]) -> Iterator[Any]:
+    """The batches, all made in one thread, whoever asks for them: DuckDB keeps memory for each that it runs in."""
+    turn, end = threading.Semaphore(0), threading.Event()
+    ready: SimpleQueue[Any] = SimpleQueue()
+
+    def make() -> None:
+        while turn.acquire() and not end.is_set():
+            try:
+                ready.put(next(batches, None))
+            except BaseException as failure:
+                ready.put(failure)
+
+    thread = threading.Thread(target=make, name="karat", daemon=True)
+    thread.start()
+    try:
+        while True:
+            turn.release()
+            batch = ready.get()
+            if batch is None:
+                return
+            if isinstance(batch, BaseException):
+                raise batch
+            yield batch
+    finally:
+        end.set()
+        turn.release()
+        thread.join()
 
 
 def frame_field_rows(frame: object, name: str) -> Iterator[FieldRow]:
@@ -152,7 +186,7 @@ def parquet_errors(path: str) -> Iterator[None]:
         raise InputError(f"{path}: cannot be read as Parquet ({error}); copy or write the file again") from None
 
 
-def _table_rows(database: Database, table: Selection, role: Role, name: str) -> ColumnStream:
+def _table_rows(database: Database, table: Selection, role: Role, name: str, size: int = 0) -> ColumnStream:
     """The rows of a table (ids as text, values as numbers), with notes on ignored columns."""
     types_by_name = database.columns(table)
     names, types = list(types_by_name), list(types_by_name.values())
@@ -161,7 +195,7 @@ def _table_rows(database: Database, table: Selection, role: Role, name: str) -> 
     _check_rivals(database, table, layout, dict(zip(layout.header, names, strict=True)), name)
     columns = Columns(0, 1, 2, None if layout.parent is None else 3)
     notes = tuple(rival.note for rival in layout.rivals)
-    return ColumnStream(name, role, lambda: database.batches(rows), columns, 0, notes, layout.names_docs)
+    return ColumnStream(name, role, lambda: database.batches(rows, size), columns, 0, notes, layout.names_docs)
 
 
 def _check_rivals(database: Database, table: Selection, layout: Layout, names: Mapping[str, str], name: str) -> None:

@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import stat
-import tempfile
 import time
 
 from karat.errors import InputError
@@ -23,6 +22,8 @@ def write_atomically(path: str, data: bytes) -> None:
     if mode is not None and not stat.S_ISREG(mode):
         _write_through(path, data)
         return
+    import tempfile  # here, since few runs write files
+
     folder, name = os.path.split(target)
     prefix = f".{name[:40]}."
     _sweep(folder, prefix)

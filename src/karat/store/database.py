@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +97,11 @@ class Database:
         self._connection.register(FRAME, frame)
         return Selection(f"SELECT * FROM {FRAME}")
 
+    def set_if_known(self, name: str, value: str) -> None:
+        """Change a setting that not every version of DuckDB has."""
+        with suppress(DatabaseError):
+            self.run(f"SET {name} = {value}")
+
     def run(self, sql: str, values: Mapping[str, object] | None = None) -> None:
         """Run one statement for what it does."""
         self._execute(sql, values or {})
@@ -134,14 +139,14 @@ class Database:
             for row in batch:
                 yield dict(zip(names, row, strict=True))
 
-    def batches(self, rows: Selection) -> Iterator[Any]:
-        """The rows as Arrow batches, a piece at a time."""
+    def batches(self, rows: Selection, size: int = 0) -> Iterator[Any]:
+        """The rows as Arrow batches, of about so many rows where this version of DuckDB can make them as small."""
         import nanoarrow
 
         self._check(rows.sql)
         with _in_one_line():
             relation = self._connection.sql(rows.sql, params=dict(rows.values) or None)
-            with nanoarrow.c_array_stream(relation) as stream:
+            with nanoarrow.c_array_stream(_in_small_batches(relation, size) if size else relation) as stream:
                 yield from stream
 
     def write_parquet(self, rows: Selection, path: str) -> None:
@@ -163,6 +168,18 @@ class Database:
         statement = self._check(sql)
         with _in_one_line():
             return self._connection.execute(statement, dict(values) or None)
+
+
+def _in_small_batches(relation: Any, size: int) -> Any:
+    """The Arrow stream of a relation with batches of about so many rows.
+
+    What DuckDB gives everybody without pyarrow has at least 131,072: version 2.0 knows smaller ones inside. Where it
+    does not, or no longer, its own stream is as good, and larger.
+    """
+    try:
+        return relation._submit("stream", size).arrow_capsule()
+    except (AttributeError, TypeError):
+        return relation
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from karat.metrics.registry import GOLD_ALONE
 from karat.model.ids import unmatched_gold
 from karat.model.policy import Policy, is_relevant
 from karat.model.run import RemoteRows, Run, Table
-from karat.read.chroma import is_batch
 from karat.read.files import is_packed
 from karat.read.frames import is_frame, is_spark_frame
 from karat.read.queries import read_queries_of_gold
@@ -263,7 +262,10 @@ def _holds_runs(data: Mapping[Any, Any]) -> bool:
             return True
         if not isinstance(value, Mapping):
             return False
-        if "ids" in value:  # a result of Chroma: of one query, or a whole run
+        if "ids" in value:
+            from karat.read.chroma import is_batch
+
+            # a result of Chroma: of one query, or a whole run
             return is_batch(value) and len(value["ids"]) > 1
         inner = next(iter(value.values()), None)
         if inner is not None:

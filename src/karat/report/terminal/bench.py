@@ -22,8 +22,7 @@ from karat.stats.aggregates import NEUTRAL
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rich.table import Table
-
+    from karat.report.terminal.layout import Grid
     from karat.results.result import Result
     from karat.verbs.bench.benchmark import Bench, DatasetBench, Watch
     from karat.verbs.bench.languages import Across, Cell, Languages
@@ -47,7 +46,7 @@ def progress(quiet: bool) -> Iterator[Watch | None]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=console(stderr=True),
+        console=console(stderr=True).rich,
         transient=True,
     )
     tasks: dict[tuple[str, str], Any] = {}
@@ -135,7 +134,7 @@ def _show_part(part: DatasetBench, bench: Bench) -> None:
         out.print(line(f"  {plain(row.candidate):<24} {row.figure.sentence}  {plain(row.conclusion)}"))
 
 
-def systems_table(result: Result, metrics: Sequence[str]) -> Table:
+def systems_table(result: Result, metrics: Sequence[str]) -> Grid:
     """One row per system, one column per metric; the best of each is bold."""
     table = grid("", *metrics)
     table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
@@ -152,13 +151,13 @@ def tables_to_show(bench: Bench) -> list[Languages]:
     return [table for i, table in enumerate(bench.over_languages) if i == 0 or table.metric in wanted]
 
 
-def languages_table(languages: Languages) -> Table:
+def languages_table(languages: Languages) -> Grid:
     """Systems by language; what differs from the baseline is marked."""
     compared = languages.baseline is not None
     averages = languages.averages
     heads = (*(["average"] if averages else []), "variance", *(["Δ average"] if compared and averages else []))
     table = grid("", *map(plain, languages.places), *heads)
-    table.title, table.title_justify = f"{languages.metric} by {languages.by}", "left"
+    table.title = f"{languages.metric} by {languages.by}"
     for row in languages.rows:
         average = [figure(languages.metric, row.average).short] if averages else []
         variance = variance_figure(languages.metric, row.variance).text

@@ -9,10 +9,9 @@ from karat.report.terminal.console import console, grid, line, note
 from karat.results.words import plain
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from karat.judge.calibration import Calibration
     from karat.report.reliability import Section
+    from karat.report.terminal.console import Output
 
 WIDE = 110
 
@@ -46,13 +45,13 @@ def show(one: Calibration) -> None:
             out.print(line(text, style="dim"))
 
 
-def _show_section(out: Console, section: Section) -> None:
+def _show_section(out: Output, section: Section) -> None:
     out.print()
     out.print(line(section.title, style="bold"))
     show_table(out, section)
 
 
-def show_table(out: Console, section: Section) -> None:
+def show_table(out: Output, section: Section) -> None:
     """One table of a calibration."""
     table = grid(*section.heads)
     for row in section.rows:

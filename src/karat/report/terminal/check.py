@@ -10,6 +10,7 @@ from karat.report.marks import mark_of
 from karat.report.terminal import components as components_view
 from karat.report.terminal.console import colour_of, console, line, note
 from karat.report.terminal.evaluate import show_judged, show_readings, show_scope
+from karat.report.terminal.layout import Grid
 from karat.report.terminal.tables import show_figures, show_segments
 from karat.report.view import View, view_of
 from karat.report.words import ORDER, OUTCOMES, describe_facts
@@ -18,11 +19,9 @@ from karat.results.words import plain, tally_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from karat.gates.judge import JudgedGate
+    from karat.report.terminal.console import Output
+    from karat.report.terminal.layout import Line
     from karat.verbs.check import Check
 
 GATE, GAP = 40, 2
@@ -47,20 +46,20 @@ def show_check(
     paths: Sequence[str] = (),
 ) -> None:
     """The verdict, what to know of the data, the gates with what fails first; then figures, and the files written."""
-    from rich import box
-    from rich.panel import Panel
-
     out, view = console(), view_of(check)
     colour = colour_of(check.verdict)
     body = line(plain(f"{check.why}."), f"\n{plain(view.scope)}")
     for difference in check.forced:
-        body.append_text(line(("\nForced: ", "bold red"), plain(f"compared although they differ: {difference}")))
+        body.append(line(("\nForced: ", "bold red"), plain(f"compared although they differ: {difference}")))
     with out.capture() as capture:
         if sys.stdout.isatty():
+            from rich import box
+            from rich.panel import Panel
+
             title = line(f" {check.verdict} ", style=f"bold {colour}")
-            out.print(Panel(body, title=title, title_align="left", border_style=colour, box=box.ROUNDED))
+            out.print(Panel(body, title=title.styled(), title_align="left", border_style=colour, box=box.ROUNDED))
         else:
-            out.print(line(f"{check.verdict}: ").append_text(body), soft_wrap=True)
+            out.print(line(f"{check.verdict}: ").append(body), soft_wrap=True)
         for remark in view.remarks:
             out.print(note(plain(remark.text), serious=remark.serious))
         out.print(_gates(view, out.width, verbose))
@@ -91,11 +90,9 @@ def verdict_line(check: Check) -> str:
     return plain(f"{check.verdict}: {check.why}")
 
 
-def _gates(view: View, width: int, verbose: bool) -> Table:
+def _gates(view: View, width: int, verbose: bool) -> Grid:
     """One table: long gates wrap, what was measured stays whole, and advice stands below its gate."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
+    table = Grid(GAP, header=False)
     several = len(view.candidates) > 1
     run = max(8, width // 6) if several else 0
     figures = zip(*(cells(row) for group in view.gates for row in group.rows), strict=True)
@@ -112,14 +109,14 @@ def _gates(view: View, width: int, verbose: bool) -> Table:
         start += [line(plain(group.run))] if several else []
         label = line(plain(label_gate(gate)), (f" (warning, {OUTCOMES[outcome]})" if group.warning else "", "dim"))
         if not gate.fields or (len(rows) == 1 and not gate.every):
-            table.add_row(*start, label.append_text(_below(rows[0])), *cells(rows[0]))
+            table.add_row(*start, label.append(_below(rows[0])), *cells(rows[0]))
             continue
         if not any(r.segment for r in rows):
-            table.add_row(*start, label.append_text(_below(rows[0])), *cells(rows[0]))
+            table.add_row(*start, label.append(_below(rows[0])), *cells(rows[0]))
             continue
         passes = sum(r.judged.outcome == "pass" for r in rows)
         tally = "; ".join(filter(None, (tally_text(passes, len(rows), "pass"), note_pooling(rows))))
-        label.append_text(line(f"\n{plain(tally)}", style="dim"))
+        label.append(line(f"\n{plain(tally)}", style="dim"))
         table.add_row(*start, label, "", "", "")
         small = [r for r in rows if r.found.n < r.found.minimum and r.found.estimate == r.found.estimate]
         together = len(small) > 1 and not verbose
@@ -129,13 +126,13 @@ def _gates(view: View, width: int, verbose: bool) -> Table:
             if together and row in small:
                 continue
             where = line((f"  {mark_of(row.judged.outcome)} {plain(row.where)}", colour_of(row.judged.outcome)))
-            table.add_row("", *([""] if several else []), where.append_text(_below(row, "    ")), *cells(row))
+            table.add_row("", *([""] if several else []), where.append(_below(row, "    ")), *cells(row))
         if together:
             table.add_row("", *([""] if several else []), _too_small(small), "", "", "")
     return table
 
 
-def _too_small(rows: Sequence[JudgedGate]) -> Text:
+def _too_small(rows: Sequence[JudgedGate]) -> Line:
     """Segments that nobody can judge alone, in one line, with how many queries they have."""
     least = rows[0].found.minimum
     sizes = ", ".join(f"{' / '.join((r.segment or {}).values())} {r.found.n}" for r in rows[:SMALL])
@@ -144,7 +141,7 @@ def _too_small(rows: Sequence[JudgedGate]) -> Text:
     return line(f"  {mark_of('undecided')} {plain(text)}", style=colour_of("undecided"))
 
 
-def _below(row: JudgedGate, indent: str = "") -> Text:
+def _below(row: JudgedGate, indent: str = "") -> Line:
     """What to do, on a line of its own."""
     text = "; ".join(notes_of(row))
     return line((f"\n{indent}{plain(text)}" if text else "", "dim"))
@@ -158,7 +155,7 @@ def cells(row: JudgedGate) -> tuple[str, str, str]:
     return value_text(row), one.interval, f"n={row.found.n}"
 
 
-def _falls(out: Console, view: View, verbose: bool) -> None:
+def _falls(out: Output, view: View, verbose: bool) -> None:
     """What got significantly worse, whether a gate asks for it or not."""
     if not view.falls:
         return
@@ -169,7 +166,7 @@ def _falls(out: Console, view: View, verbose: bool) -> None:
         out.print(line(f"  and {len(view.falls) - FALLS} more; use --verbose to show them", style="dim"))
 
 
-def facts(check: Check, out: Console) -> None:
+def facts(check: Check, out: Output) -> None:
     """What is known of the systems that were judged."""
     for run in check.result.runs:
         if run.name in check.candidates and (known_facts := describe_facts(run.facts)):

@@ -16,9 +16,8 @@ from karat.results.words import FEW_MARK, describe_few, plain, plural, segment_t
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
-    from rich.table import Table
-
+    from karat.report.terminal.console import Output
+    from karat.report.terminal.layout import Grid
     from karat.results.words import SharedLevels
     from karat.verbs.compare import Comparison, PairwiseTest
 
@@ -61,7 +60,7 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
     out.print(line(" · ".join(parts), style="dim"))
 
 
-def _overall(out: Console, rows: list[Decision], comparison: Comparison) -> Table:
+def _overall(out: Output, rows: list[Decision], comparison: Comparison) -> Grid:
     """All figures in a file, or where there is room on a screen; else those that decide."""
     table = _overall_table(rows, comparison, wide=True)
     return (
@@ -71,7 +70,7 @@ def _overall(out: Console, rows: list[Decision], comparison: Comparison) -> Tabl
     )
 
 
-def _overall_table(rows: list[Decision], comparison: Comparison, *, wide: bool) -> Table:
+def _overall_table(rows: list[Decision], comparison: Comparison, *, wide: bool) -> Grid:
     tests = list(dict.fromkeys(t for r in comparison.rows for t in r.p))
     means, extras = (
         ([comparison.baseline, rows[0].candidate], [f"p {TEST_LABELS.get(t, t)}" for t in tests]) if wide else ([], [])
@@ -97,7 +96,7 @@ def _shared_levels(row: Decision, comparison: Comparison) -> SharedLevels | None
     return row.shared_levels(comparison.result[comparison.baseline], comparison.result[row.candidate])
 
 
-def _segments(out: Console, rows: list[Decision], minimum: int) -> None:
+def _segments(out: Output, rows: list[Decision], minimum: int) -> None:
     metrics = list(dict.fromkeys(r.metric for r in rows))
     metric = next((r.metric for r in rows if r.primary), metrics[0])
     parts = [r for r in rows if r.segment is not None and r.metric == metric]
@@ -115,7 +114,7 @@ def _segments(out: Console, rows: list[Decision], minimum: int) -> None:
         out.print(line(f"  shown: {metric} (primary); {rest}", style="dim"))
 
 
-def _segment_table(metric: str, rows: list[Decision], *, pooled: bool) -> Table:
+def _segment_table(metric: str, rows: list[Decision], *, pooled: bool) -> Grid:
     table = grid(f"Δ {metric} by segment", "n", "Δ", "interval", *(["pooled Δ"] if pooled else []), "p adj.")
     wrapped(table).add_column("", min_width=CONTRAST if any(r.contrast for r in rows) else None)
     for r in rows:
@@ -126,7 +125,7 @@ def _segment_table(metric: str, rows: list[Decision], *, pooled: bool) -> Table:
     return table
 
 
-def _movers(out: Console, comparison: Comparison, candidate: str, top: int) -> None:
+def _movers(out: Output, comparison: Comparison, candidate: str, top: int) -> None:
     metric = next((r.metric for r in comparison.rows if r.primary), comparison.result.metrics[0])
     changes = [r for r in comparison.differences(metric, candidate) if abs(r[3]) > SAME][:top]
     if not changes:
@@ -135,7 +134,7 @@ def _movers(out: Console, comparison: Comparison, candidate: str, top: int) -> N
     out.print(line(f"  largest differences in {metric}: {text}", style="dim"))
 
 
-def _pairs(out: Console, comparison: Comparison) -> None:
+def _pairs(out: Output, comparison: Comparison) -> None:
     for metric, pairs in comparison.pairs.items():
         names = list(pairs.p)
         build = partial(_pairs_table, pairs, metric)
@@ -149,7 +148,7 @@ def _pairs(out: Console, comparison: Comparison) -> None:
         )
 
 
-def _pairs_table(pairs: PairwiseTest, metric: str, names: Sequence[str], _: int) -> Table:
+def _pairs_table(pairs: PairwiseTest, metric: str, names: Sequence[str], _: int) -> Grid:
     table = grid(f"p of all pairs, {metric}", *map(head_of, names))
     for a in pairs.p:
         table.add_row(head_of(a), *("" if a == b else p_text(pairs.p[a][b]) for b in names))

@@ -14,8 +14,7 @@ from karat.results.words import plain, plural, queries_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import Console
-
+    from karat.report.terminal.console import Output
     from karat.results.result import Result
     from karat.stats.intervals import Interval
     from karat.verbs.stress import Stress
@@ -24,7 +23,7 @@ SHOWN = 6
 """Sources that are shown by name; all are in the JSON."""
 
 
-def show(result: Result, to: Console | None = None) -> None:
+def show(result: Result, to: Output | None = None) -> None:
     """What was found of every part, and in one dim line each what is missing."""
     out = to or console()
     for run in result.runs:
@@ -42,7 +41,7 @@ def show(result: Result, to: Console | None = None) -> None:
             for text in rest:
                 out.print(line(f"    {plain(text)}"))
             for text in part.notes:
-                out.print(line("    ").append_text(note(plain(text), serious=False)))
+                out.print(line("    ").append(note(plain(text), serious=False)))
 
 
 def short(components: Components) -> list[str]:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from karat.errors import UsageError
 from karat.report.marks import tone_of
+from karat.report.terminal.layout import Grid, Line, count_cells, lay_out
 from karat.results.words import plain, without_controls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.progress import TaskID
-    from rich.table import Table
     from rich.text import Text
 
     from karat.model.engine import Watch
@@ -31,8 +33,70 @@ PIPE = 160
 COLOURS = {"up": "green", "down": "red", "open": "yellow", "": ""}
 
 
-def console(stderr: bool = False) -> Console:
-    """A console that reads no markup, and has colours only on a terminal."""
+class Output:
+    """Standard output or error for a person: rich on a terminal; elsewhere texts as they are, where they fit."""
+
+    def __init__(self, stderr: bool = False) -> None:
+        self.stderr = stderr
+        self.file: TextIO = sys.stderr if stderr else sys.stdout
+        self._on_screen = self.file.isatty()
+        self._styled = self._on_screen or bool(os.environ.get("FORCE_COLOR")) or os.environ.get("TTY_COMPATIBLE") == "1"
+
+    @cached_property
+    def rich(self) -> Console:
+        """A console that reads no markup, and has colours only on a terminal."""
+        return _rich_console(self.stderr, None if self._on_screen else PIPE)
+
+    @property
+    def width(self) -> int:
+        """The characters of a line."""
+        return self.rich.width if self._on_screen else PIPE
+
+    def print(self, *objects: Line | Grid | RenderableType, soft_wrap: bool = False, **options: Any) -> None:
+        """Print a line, a table, or whatever rich can print."""
+        text = None
+        if not self._styled and not options and len(objects) < 2:
+            text = lay_out(objects[0] if objects else "", sys.maxsize if soft_wrap else self.width)
+        if text is None and self._styled:
+            self.rich.print(*objects, soft_wrap=soft_wrap, **options)
+            return
+        if text is None:
+            with self.rich.capture() as capture:
+                self.rich.print(*objects, soft_wrap=soft_wrap, **options)
+            text = capture.get()
+        self.file.write(text)
+        self.file.flush()
+
+    @contextmanager
+    def capture(self) -> Iterator[Capture]:
+        """Keep what is printed meanwhile."""
+        file, capture = self.file, Capture()
+        self.file = capture
+        try:
+            if not self._styled:
+                yield capture
+                return
+            with self.rich.capture() as styled:
+                yield capture
+            capture.write(styled.get())
+        finally:
+            self.file = file
+
+
+class Capture(io.StringIO):
+    """What was printed meanwhile."""
+
+    def get(self) -> str:
+        """All of it."""
+        return self.getvalue()
+
+
+def console(stderr: bool = False) -> Output:
+    """Where a person reads."""
+    return Output(stderr)
+
+
+def _rich_console(stderr: bool, width: int | None) -> Console:
     from rich.console import Console
     from rich.table import Table
 
@@ -42,25 +106,21 @@ def console(stderr: bool = False) -> Console:
             return super().render_str(without_controls(text), **options)
 
         def print(self, *objects: Any, **options: Any) -> None:
-            width = self.width
-            if not stream.isatty() and any(isinstance(one, Table) for one in objects):
+            given = self.width
+            if width is not None and any(isinstance(one, (Table, Grid)) for one in objects):
                 self.width = sys.maxsize  # as wide as the table: it does not fill the line
             super().print(*objects, **options)
-            self.width = width
+            self.width = given
 
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else PIPE
     return PlainConsole(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=False, width=width)
 
 
-def line(*parts: str | tuple[str, str], style: str = "") -> Text:
+def line(*parts: str | tuple[str, str], style: str = "") -> Line:
     """One line of parts, each a text or a text with its style."""
-    from rich.text import Text
-
-    out = Text(style=style)
+    out = Line(style)
     for part in parts:
         words, how = (part, "") if isinstance(part, str) else part
-        out.append(without_controls(words), style=how or None)
+        out.parts.append((without_controls(words), how))
     return out
 
 
@@ -69,18 +129,15 @@ def colour_of(outcome: str) -> str:
     return COLOURS[tone_of(outcome)]
 
 
-def note(text: str, *, serious: bool) -> Text:
+def note(text: str, *, serious: bool) -> Line:
     """A remark below the figures: a warning stands out."""
     return line(("!", "yellow"), f" {text}") if serious else line(f"· {text}", style="dim")
 
 
-def grid(*heads: str | Text, gap: int = 2, ruled: bool = False, header: bool = True) -> Table:
+def grid(*heads: str | Line, gap: int = 2, ruled: bool = False, header: bool = True) -> Grid:
     """A table without a frame: the first column at the left, the others at the right."""
-    from rich import box
-    from rich.table import Table
-
-    rule = box.SIMPLE_HEAD if ruled and sys.stdout.isatty() else None
-    table = Table(box=rule, pad_edge=False, padding=(0, 1 if rule else gap, 0, 0), show_header=header)
+    rule = ruled and sys.stdout.isatty()
+    table = Grid(1 if rule else gap, header=header, ruled=rule)
     for i, head in enumerate(heads):
         table.add_column(head, justify="right" if i else "left", no_wrap=True)
     return table
@@ -95,32 +152,30 @@ def head_of(name: str) -> str:
     return f"{text[: HEAD - 1 - end]}…{text[-end:]}"
 
 
-def wrapped(table: Table) -> Table:
+def wrapped(table: Grid) -> Grid:
     """The table with a first column that wraps at spaces, and gives way to the figures beside it."""
     table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
     return table
 
 
-def least_width(table: Table) -> int:
+def least_width(table: Grid) -> int:
     """The characters that a table needs so that no figure is cut: what wraps needs its longest word, and some room."""
-    from rich.cells import cell_len
-
     total = 0
     for column in table.columns:
         lines = [text for cell in (column.header, *column.cells) for text in str(cell).split("\n")]
-        needs = [column.min_width or 0, *(cell_len(word) for text in lines for word in text.split())]
-        longest = max(map(cell_len, lines))
+        needs = [column.min_width or 0, *(count_cells(word) for text in lines for word in text.split())]
+        longest = max(map(count_cells, lines))
         total += longest if column.no_wrap else max(*needs, min(longest, LABEL))
-    gaps = len(table.columns) * table.padding[1]
-    return total + (gaps + len(table.columns) + 1 if table.box else gaps - table.padding[1])
+    gaps = len(table.columns) * table.gap
+    return total + (gaps + len(table.columns) + 1 if table.ruled else gaps - table.gap)
 
 
 Item = TypeVar("Item")
 
 
 def lay_runs(
-    out: Console, runs: Sequence[Item], build: Callable[[Sequence[Item], int], Table], details: int
-) -> tuple[list[Table], int]:
+    out: Output, runs: Sequence[Item], build: Callable[[Sequence[Item], int], Grid], details: int
+) -> tuple[list[Grid], int]:
     """Tables of runs that fit, and their level of detail: first detail is left out, then runs are divided.
 
     A file is as wide as it needs to be, so that runs stay together there.
@@ -140,7 +195,7 @@ def lay_runs(
     return [*tables, build(chunk, 0)], 0
 
 
-def note_without_intervals(out: Console) -> Text:
+def note_without_intervals(out: Output) -> Line:
     """That a screen was too narrow for intervals."""
     return line(f"intervals left out: {out.width} characters are too few for them", style="dim")
 
@@ -168,7 +223,7 @@ def progress(quiet: bool, after: float = 1.0) -> Iterator[Watch | None]:
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
-        console=console(stderr=True),
+        console=console(stderr=True).rich,
         transient=True,
     )
     tasks: dict[str, TaskID] = {}

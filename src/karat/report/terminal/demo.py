@@ -19,9 +19,8 @@ from karat.results.words import plain, round_up
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
-    from rich.table import Table
-
+    from karat.report.terminal.console import Output
+    from karat.report.terminal.layout import Grid
     from karat.results.decisions import Decision
     from karat.verbs.demo import Demo
 
@@ -64,7 +63,7 @@ def conclude(row: Decision, queries: str) -> str:
     return plain(f"{row.outcome} than {row.baseline} (adjusted p {row.p_adjusted_text})")
 
 
-def _where(demo: Demo) -> Table:
+def _where(demo: Demo) -> Grid:
     result = demo.bench.result
     table = grid(f"{METRIC} by how the question is put", *(plain(run.name) for run in result), "queries")
     for value, title in KINDS.items():
@@ -75,7 +74,7 @@ def _where(demo: Demo) -> Table:
     return table
 
 
-def _verdict(demo: Demo, out: Console) -> None:
+def _verdict(demo: Demo, out: Output) -> None:
     check = demo.check
     title = plain(f"May {', '.join(check.candidates)} replace {check.baseline_name}?")
     out.print(line((f"\n{title}", "bold"), f"\n  {check_view.verdict_line(check)}"))
@@ -87,7 +86,7 @@ def _verdict(demo: Demo, out: Console) -> None:
         out.print(line("  ", mark, f" {plain(str(group.gate))}  ", (plain(value), "dim")))
 
 
-def _next(demo: Demo, out: Console) -> None:
+def _next(demo: Demo, out: Output) -> None:
     findings = demo.diagnosis.findings[:3]
     if findings:
         out.print(line("\n", ("What is likely wrong", "bold"), " (karat diagnose)"))

@@ -17,9 +17,8 @@ from karat.results.words import plain, plural
 from karat.verbs.demo_judge import DEPTH, NEW, OLD, RULE, JudgeDemo
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from karat.judge.pool import Pool
+    from karat.report.terminal.layout import Grid
 
 
 def show(demo: JudgeDemo) -> None:
@@ -67,7 +66,7 @@ def _show_comparisons(pool: Pool) -> None:
         console().print(line(f"  {plain(text)}"), soft_wrap=True)
 
 
-def _figures(demo: JudgeDemo) -> Table:
+def _figures(demo: JudgeDemo) -> Grid:
     """Each metric of each run by gold only, gold + judge, corrected, and by all of the gold."""
     judged = describe_judged(demo.result)
     assert judged is not None

@@ -14,8 +14,7 @@ from karat.results.words import plain
 from karat.verbs.demo_ontology import BASELINE, ENCODER, MAIN, OntologyDemo
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from karat.report.terminal.layout import Grid
     from karat.results.result import RunResult
 
 METRIC = "ndcg@10"
@@ -57,7 +56,7 @@ def show(demo: OntologyDemo) -> None:
     _show_next(demo)
 
 
-def _categories(demo: OntologyDemo) -> Table:
+def _categories(demo: OntologyDemo) -> Grid:
     result = demo.main.result
     table = grid(f"{METRIC} where the phrase", *(plain(run.name) for run in result), "cases")
     for value, title in CATEGORIES.items():

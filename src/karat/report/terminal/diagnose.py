@@ -8,8 +8,7 @@ from karat.report.terminal.console import console, line
 from karat.results.words import plain
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from karat.report.terminal.console import Output
     from karat.verbs.diagnose import Diagnosis, Finding
 
 LINKED = 5
@@ -36,7 +35,7 @@ def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
         out.print(line(plain(f"skipped: {', '.join(codes)} ({reason})"), style="dim"), soft_wrap=True)
 
 
-def _show(out: Console, place: int, finding: Finding) -> None:
+def _show(out: Output, place: int, finding: Finding) -> None:
     about = f": {finding.subject}" if finding.subject else ""
     head = (plain(f"{place}. {finding.title}{about}"), "bold yellow")
     out.print()

@@ -20,11 +20,9 @@ from karat.results.words import plain as plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from karat.report.by_judge import JudgedSection
+    from karat.report.terminal.console import Output
+    from karat.report.terminal.layout import Grid, Line
     from karat.results.judged_differences import ByBasis
     from karat.results.result import Result, RunResult
     from karat.stats.intervals import Interval
@@ -53,7 +51,7 @@ def show(result: Result, gold: str, verbose: bool = False) -> None:
     show_remarks(out, result, gold, verbose)
 
 
-def _print_runs(out: Console, result: Result, most: int, build: Callable[[Sequence[RunResult], int], Table]) -> bool:
+def _print_runs(out: Output, result: Result, most: int, build: Callable[[Sequence[RunResult], int], Grid]) -> bool:
     """Print a table of all runs, or several of some; whether there was no room for their intervals."""
     tables, detail = lay_runs(out, result.runs, build, most)
     for table in tables:
@@ -61,7 +59,7 @@ def _print_runs(out: Console, result: Result, most: int, build: Callable[[Sequen
     return detail < INTERVALS and result.runs[0].sampling.method != "none"
 
 
-def _table(result: Result, runs: Sequence[RunResult], wide: bool) -> Table:
+def _table(result: Result, runs: Sequence[RunResult], wide: bool) -> Grid:
     alone = len(result.runs) == 1
     table = _run_columns(grid("metric", gap=1, ruled=True), runs, wide)
     rules = [_beside(name, runs[0]) for name in result.metrics] if alone else []
@@ -71,14 +69,14 @@ def _table(result: Result, runs: Sequence[RunResult], wide: bool) -> Table:
         values = {run.name: run.intervals[name].estimate for run in result.runs}
         best = best_of(name, list(values.values())) if len(values) > 1 else set()
         names = {n for i, n in enumerate(values) if i in best}
-        cells: list[str | Text] = []
+        cells: list[str | Line] = []
         for run in runs:
             cells += _cells(name, run.intervals[name], wide, bold=run.name in names)
         table.add_row(line((name, "bold" if name == PRIMARY else "")), *cells, *rules[row : row + 1])
     return table
 
 
-def _run_columns(table: Table, runs: Sequence[RunResult], wide: bool) -> Table:
+def _run_columns(table: Grid, runs: Sequence[RunResult], wide: bool) -> Grid:
     for run in runs:
         table.add_column(head_of(run.name), justify="right", no_wrap=True)
         if wide:
@@ -86,13 +84,13 @@ def _run_columns(table: Table, runs: Sequence[RunResult], wide: bool) -> Table:
     return table
 
 
-def _cells(metric: str, interval: Interval, wide: bool, *, bold: bool = False) -> list[str | Text]:
+def _cells(metric: str, interval: Interval, wide: bool, *, bold: bool = False) -> list[str | Line]:
     """The value, and its interval where there is room."""
     one = estimate_figure(metric, interval)
     return [line((one.text, "bold" if bold else "")), *([one.interval] if wide else [])]
 
 
-def _segments(result: Result, runs: Sequence[RunResult], detail: int) -> Table:
+def _segments(result: Result, runs: Sequence[RunResult], detail: int) -> Grid:
     """One metric in every segment; the others are in the JSON."""
     metric, wide = _leading(result), detail >= INTERVALS
     table = wrapped(_run_columns(grid(f"{metric} by segment", "n", gap=1), runs, wide))
@@ -100,7 +98,7 @@ def _segments(result: Result, runs: Sequence[RunResult], detail: int) -> Table:
     if pooled:
         table.add_column("pooled", style="dim", no_wrap=True)
     for i, segment in enumerate(result.runs[0].segments):
-        cells: list[str | Text] = []
+        cells: list[str | Line] = []
         for run in runs:
             has_segment = i < len(run.segments)
             cells += _cells(metric, run.segments[i].metrics[metric], wide) if has_segment else [""] * (1 + wide)
@@ -142,14 +140,14 @@ def _beside(name: str, run: RunResult) -> str:
     return "; ".join(filter(None, (end, reading.text if reading is not None else "")))
 
 
-def show_readings(out: Console, runs: Sequence[RunResult]) -> None:
+def show_readings(out: Output, runs: Sequence[RunResult]) -> None:
     """What the field makes of the values of several runs, one line per run."""
     for run in runs:
         if text := readings_text(run):
             out.print(line(plain(f"rules of thumb, {run.name}: {text}"), style="dim"))
 
 
-def show_judged(out: Console, result: Result, decisions: ByBasis | None = None) -> None:
+def show_judged(out: Output, result: Result, decisions: ByBasis | None = None) -> None:
     """Figures by the gold alone, with a judge's grades, and corrected, side by side; nothing without a judge."""
     if all(run.by_judge is None for run in result.runs):
         return
@@ -169,7 +167,7 @@ def show_judged(out: Console, result: Result, decisions: ByBasis | None = None) 
         out.print()
 
 
-def _show_judged_table(out: Console, section: JudgedSection, *, whole: bool) -> None:
+def _show_judged_table(out: Output, section: JudgedSection, *, whole: bool) -> None:
     """A table and its lines; figures have their intervals where they are to be whole."""
     out.print(line(plain(section.title), style="bold"))
     table = grid(*section.heads)
@@ -180,7 +178,7 @@ def _show_judged_table(out: Console, section: JudgedSection, *, whole: bool) -> 
         out.print(line(plain(text), style="dim"))
 
 
-def show_remarks(out: Console, result: Result, gold: str, verbose: bool) -> None:
+def show_remarks(out: Output, result: Result, gold: str, verbose: bool) -> None:
     """What a reader must know: the queries, the conventions, what is odd about the data."""
     show_scope(out, result, gold)
     for remark in result.remarks:
@@ -191,7 +189,7 @@ def show_remarks(out: Console, result: Result, gold: str, verbose: bool) -> None
             out.print(line(plain(f"{run.name}: {facts}"), style="dim"))
 
 
-def show_scope(out: Console, result: Result, gold: str, *, saved: bool = False) -> None:
+def show_scope(out: Output, result: Result, gold: str, *, saved: bool = False) -> None:
     """Over which queries and by which conventions the values are; of a `saved` result, `gold` is its file."""
     queries = sorted({run.counts["queries"] for run in result.runs})
     sampling = result.runs[0].sampling

@@ -38,7 +38,7 @@ def progress(quiet: bool) -> Iterator[Callable[[int, int, Budget], None] | None]
         MofNCompleteColumn(),
         TextColumn("{task.fields[use]}", markup=False),
         TimeRemainingColumn(),
-        console=console(stderr=True),
+        console=console(stderr=True).rich,
         transient=True,
     )
     with bar:

@@ -16,8 +16,9 @@ from karat.results.words import plain, plural, without_controls
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.console import Console
     from rich.text import Text
+
+    from karat.report.terminal.console import Output
 
 
 AROUND = 12
@@ -37,7 +38,7 @@ def run(session: LabelSession) -> None:
     _show_end(out, session)
 
 
-def _label_all(out: Console, session: LabelSession) -> None:
+def _label_all(out: Output, session: LabelSession) -> None:
     more, message = False, ""
     while session.current is not None:
         _show(out, session, more, message)
@@ -61,10 +62,10 @@ def _label_all(out: Console, session: LabelSession) -> None:
             message = f"{plain(key) if key.isprintable() else 'That key'} is not a grade: {grades}"
 
 
-def _show(out: Console, session: LabelSession, more: bool, message: str) -> None:
+def _show(out: Output, session: LabelSession, more: bool, message: str) -> None:
     text = session.current
     assert text is not None
-    out.clear()
+    out.rich.clear()
     for notice in session.notices:
         out.print(line(plain(notice), style="yellow"), soft_wrap=True)
     session.notices = ()
@@ -76,9 +77,9 @@ def _show(out: Console, session: LabelSession, more: bool, message: str) -> None
     out.print()
     out.print(line((without_controls(text.query), "bold")))
     out.print()
-    lines = _mark_words(text.query, text.doc).wrap(out, out.width)
+    lines = _mark_words(text.query, text.doc).wrap(out.rich, out.width)
     opinions = len(session.opinions) + 2 if session.adjudicates else 0
-    room = len(lines) if more else max(out.height - AROUND - len(session.scale.grades) - opinions, 5)
+    room = len(lines) if more else max(out.rich.height - AROUND - len(session.scale.grades) - opinions, 5)
     for one in lines[:room]:
         out.print(one)
     if len(lines) > room:
@@ -95,7 +96,7 @@ def _show(out: Console, session: LabelSession, more: bool, message: str) -> None
     out.print(line(KEYS, style="dim"))
 
 
-def _show_opinions(out: Console, session: LabelSession) -> None:
+def _show_opinions(out: Output, session: LabelSession) -> None:
     """What people say of the pair, without their names."""
     out.print()
     for row in session.opinions:
@@ -107,13 +108,13 @@ def _show_opinions(out: Console, session: LabelSession) -> None:
 def _mark_words(query: str, doc: str) -> Text:
     """The doc with the words of the query marked."""
     clean = without_controls(doc)
-    out = line(clean)
+    out = line(clean).styled()
     for start, end in find_words(query, clean):
         out.stylize("bold yellow", start, end)
     return out
 
 
-def _show_end(out: Console, session: LabelSession) -> None:
+def _show_end(out: Output, session: LabelSession) -> None:
     rest = session.total - session.labelled
     verb = "settled" if session.adjudicates else "labelled"
     if session.adjudicates and not session.total:
@@ -132,7 +133,7 @@ def _show_end(out: Console, session: LabelSession) -> None:
             out.print(line(plain(each)), soft_wrap=True)
 
 
-def _read_note(out: Console) -> str:
+def _read_note(out: Output) -> str:
     out.print(line("Note: "), end="")
     with _whole_lines():
         try:

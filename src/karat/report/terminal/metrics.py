@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from karat.errors import UsageError, nearest
 from karat.metrics import DEFAULT_METRICS, Metric, all_metrics, lookup, parse
 from karat.report.terminal.console import console, line
+from karat.report.terminal.layout import Grid
 
 if TYPE_CHECKING:
     from karat.model.json_data import JsonObject
@@ -65,8 +66,6 @@ def _metric(name: str) -> Metric:
 
 def show_all(purpose: str | None) -> None:
     """All metrics by family, or those that suit a purpose."""
-    from rich.table import Table
-
     metrics = all_metrics()
     names: dict[str, str] = {}
     if purpose is not None:
@@ -80,7 +79,7 @@ def show_all(purpose: str | None) -> None:
         names = {m.name: m.suits[name] for m in metrics}
     out = console()
     for family in dict.fromkeys(m.family for m in metrics):
-        table = Table(box=None, pad_edge=False, title=None, padding=(0, 2, 0, 0), show_header=False)
+        table = Grid(2, header=False)
         table.add_column(no_wrap=True, style="bold", min_width=14)
         table.add_column()
         for metric in (m for m in metrics if m.family == family):
@@ -114,8 +113,6 @@ def over_queries(metric: Metric) -> str:
 
 def show_one(name: str) -> None:
     """Everything that is declared of one metric."""
-    from rich.table import Table
-
     metric = _metric(name)
     params = ", ".join(
         p.name + (f"={p.default}" if not p.required else "") + (f" ({' | '.join(p.choices)})" if p.choices else "")
@@ -148,7 +145,7 @@ def show_one(name: str) -> None:
         ),
         "source": metric.cites,
     }
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table = Grid(2, header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     for label, text in rows.items():

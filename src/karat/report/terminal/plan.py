@@ -10,8 +10,7 @@ from karat.results.remarks import serious_remarks
 from karat.results.words import plain
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from karat.report.terminal.console import Output
     from karat.verbs.plan import Plan
 
 
@@ -37,7 +36,7 @@ def show(source: Plan) -> None:
         out.print(line(text, style="dim"))
 
 
-def _work(out: Console, source: Plan) -> None:
+def _work(out: Output, source: Plan) -> None:
     """Each gate once, and below it the work of its runs; the runs are named where there are several."""
     from rich.padding import Padding
 
@@ -47,5 +46,5 @@ def _work(out: Console, source: Plan) -> None:
         out.print(line(f"  {plain(gate)}"))
         for runs, work in rows:
             run = f"{plain(runs)}: " if several else ""
-            out.print(Padding(line(run, style="dim").append_text(line(plain(work))), (0, 0, 0, 4)))
+            out.print(Padding(line(run, style="dim").append(line(plain(work))), (0, 0, 0, 4)))
     out.print()

@@ -16,10 +16,8 @@ from karat.results.words import BASELINE, FEW_MARK, SharedLevels, describe_few, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    from karat.report.terminal.console import Output
+    from karat.report.terminal.layout import Grid, Line
     from karat.report.view import System, View
     from karat.results.result import RunResult
     from karat.results.values import SegmentResult
@@ -44,7 +42,7 @@ class _Column:
     """The fewest characters that it needs, whatever its figures."""
 
 
-def show_figures(out: Console, view: View) -> None:
+def show_figures(out: Output, view: View) -> None:
     """Every metric: the baseline, then each candidate with its difference; as many a table as there is room for."""
     first, groups, others = _columns(view)
     label = max(map(len, view.metrics), default=0)
@@ -105,7 +103,7 @@ def _chunks(groups: list[list[_Column]], room: int, width: Callable[[_Column], i
         yield chunk
 
 
-def _table(view: View, columns: Sequence[_Column], beside: bool) -> Table:
+def _table(view: View, columns: Sequence[_Column], beside: bool) -> Grid:
     table = grid("metric", gap=GAP, ruled=True)
     for column in columns:
         head = line(head_of(column.head), (f"\n{column.role}" if column.role else "", "dim"))
@@ -116,7 +114,7 @@ def _table(view: View, columns: Sequence[_Column], beside: bool) -> Table:
     return table
 
 
-def _cell(view: View, column: _Column, name: str, beside: bool) -> Text:
+def _cell(view: View, column: _Column, name: str, beside: bool) -> Line:
     """A value, or a difference, with its interval beside or below it; of a difference, the queries that it is over."""
     between, decision = " " if beside else "\n", None
     if column.delta:
@@ -135,7 +133,7 @@ def _shared_lines(shared: SharedLevels) -> tuple[str, str]:
     return f"over {shared.queries}:", shared.levels
 
 
-def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: bool = False) -> None:
+def show_segments(out: Output, check: Check, by: Sequence[str], *, verbose: bool = False) -> None:
     """One metric in the segments that the config asks for: the worst first, those of few queries in one line."""
     groups = {split_fields(one) for one in by}
     metric = PRIMARY if PRIMARY in check.result.metrics else check.result.metrics[0]
@@ -155,7 +153,7 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
     rows = [s for s in segments if s not in small][: None if verbose else ROWS]
     if rows:
 
-        def build(some: Sequence[tuple[str, RunResult]], detail: int) -> Table:
+        def build(some: Sequence[tuple[str, RunResult]], detail: int) -> Grid:
             return _segment_table(metric, rows, some, intervals=detail > 0)
 
         columns = list(runs.items())
@@ -182,7 +180,7 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
 
 def _segment_table(
     metric: str, rows: Sequence[SegmentResult], runs: Sequence[tuple[str, RunResult]], *, intervals: bool
-) -> Table:
+) -> Grid:
     table = wrapped(grid(f"{metric} by segment", "n", gap=GAP))
     for name, _ in runs:
         table.add_column(head_of(name), justify="right", no_wrap=True)
@@ -205,7 +203,7 @@ def _rank(segment: SegmentResult, metric: str, rises: bool) -> tuple[bool, float
     return value != value, value if rises else -value
 
 
-def _in_segment(run: RunResult, segment: SegmentResult, metric: str, intervals: bool) -> Text:
+def _in_segment(run: RunResult, segment: SegmentResult, metric: str, intervals: bool) -> Line:
     one = next((s.metrics[metric] for s in run.segments if s.by == segment.by), None)
     if one is None:
         return line("–")
