@@ -4,7 +4,7 @@ Five runs × 10 metrics × 10 segments, at 1,000, 10,000 and 100,000 queries of 
 with everything imported before, on one thread. And `karat check` of the demo, as a whole process, beside a process that
 imports numpy.
 
-    verbs.py                    writes the section `verbs` of bench/RESULTS.md; about six minutes
+    verbs.py                    writes the section `verbs` of bench/RESULTS.md; about eight minutes
     verbs.py --largest 10000    stops there; writes nothing
 
 Each verb at each size is a child: verbs.py <verb> <folder>.
@@ -198,7 +198,7 @@ def measure(place: Path, size: int) -> dict[str, float]:
     for verbs in [*((verb,) for verb in VERBS), tuple(OF_RESULT)]:
         rounds = [
             python(__file__, "child", folder, *verbs, env={"OPENBLAS_NUM_THREADS": "1"}).answer
-            for _ in range(2 if size == SIZES[1] else 1)
+            for _ in range(1 if size == SIZES[0] else 2)  # the sizes that are compared have as many
         ]
         for verb in verbs:
             out[verb] = min(one[verb] for one in rounds)
@@ -240,7 +240,7 @@ def main() -> None:
         demo = check_demo(place)
     report.note(
         f"{RUNS} runs × {len(METRICS)} metrics × {DEPTH} docs a query, {SEGMENTS} segments; checks, saved results and "
-        "reports are of two runs. CPU seconds in process, one thread, imports not counted; at 10,000 the "
+        "reports are of two runs. CPU seconds in process, one thread, imports not counted; from 10,000 on the "
         "least of two rounds."
     )
     rows = [

@@ -71,7 +71,7 @@ def write_data(folder: Path, queries: int = 30) -> None:
 
 def text_of(document: dict[str, Any]) -> str:
     """The page of a saved document."""
-    return rendered(page_of(source_from(read_document(document))))
+    return rendered(page_of(source_from(read_document(document)))).decode()
 
 
 @dataclass(frozen=True)
@@ -466,7 +466,7 @@ def test_components_are_shown_where_a_result_has_them(browser: Any, made: Made, 
     first, second, *others = source.result.runs
     runs = (first, replace(second, components=components), *others)
     page_data = page_of(replace(source, result=replace(source.result, runs=runs)))
-    (tmp_path / "r.html").write_text(rendered(page_data), "utf-8")
+    (tmp_path / "r.html").write_bytes(rendered(page_data))
     with opened(browser, tmp_path / "r.html") as page:
         assert page.logged == []
         stages = [" ".join(t.split()) for t in page.locator("#funnel .stages li").all_text_contents()]
@@ -492,7 +492,7 @@ def test_the_page_names_the_stage_that_lost_a_doc(browser: Any, tmp_path: Path) 
     gold = {f"q{i}": {"a": 2, "b": 1} for i in range(3)}
     result = karat.evaluate(gold, tmp_path / "log.jsonl", "ndcg@10", details=True)
     for source in (result, tmp_path / "saved.json"):
-        (tmp_path / "r.html").write_text(rendered(page_of(source_of(source))), "utf-8")
+        (tmp_path / "r.html").write_bytes(rendered(page_of(source_of(source))))
         result.save(str(tmp_path / "saved.json"))
         with opened(browser, tmp_path / "r.html", "#query=q1") as page:
             assert page.opens("q1")
@@ -797,7 +797,7 @@ def test_a_query_is_in_the_segment_of_each_of_its_values(browser: Any, tmp_path:
     table = {q: {"text": f"text of {q}", **({} if own is None else {"tags": own})} for q, own in tags.items()}
     result = karat.evaluate(gold, {q: ["a"] for q in tags}, "mrr", queries=table, by="tags", details=True)
     path = tmp_path / "tags.html"
-    path.write_text(rendered(page_of(source_of(result))), "utf-8")
+    path.write_bytes(rendered(page_of(source_of(result))))
     members = {"(none)": ["q4", "q5"], "legal": ["q6"], "mobile": ["q1", "q3"], "vip": ["q1", "q2", "q6"]}
     assert {s.by["tags"]: s.n for s in result.segments} == {value: len(ids) for value, ids in members.items()}
     with opened(browser, path) as page:
@@ -1148,7 +1148,7 @@ def test_the_change_by_segment_says_how_many_segments_it_does_not_name(browser: 
     runs = {"old": {q: ["a"] for q in gold}, "new": {q: ["x"] for q in gold}}
     queries = {q: {"kind": f"k{i % 5}"} for i, q in enumerate(gold)}
     found = karat.compare(gold, runs, "ndcg@10", queries=queries, by="kind")
-    (tmp_path / "r.html").write_text(rendered(page_of(source_of(found))), "utf-8")
+    (tmp_path / "r.html").write_bytes(rendered(page_of(source_of(found))))
     with opened(browser, tmp_path / "r.html") as page:
         drawn(page)
         note = page.inner_text("#forest-note")

@@ -105,7 +105,7 @@ def test_runs_that_no_gate_judges_are_compared_apart_from_the_candidate(browser:
 def test_a_run_without_comparisons_has_no_card_of_changes(browser: Any, tmp_path: Path) -> None:
     check = karat.check(made_result(), ["mrr >= 0.1"], baseline="weak", candidate="fair")
     found = page_of(replace(source_of(check), comparisons=check.comparisons))
-    (tmp_path / "r.html").write_text(rendered(found), "utf-8")
+    (tmp_path / "r.html").write_bytes(rendered(found))
     with opened(browser, tmp_path / "r.html") as page:
         assert page.is_visible("#change")
         page.select_option("#run", "good")

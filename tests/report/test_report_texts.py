@@ -11,7 +11,7 @@ import pytest
 
 import karat
 from karat.model.docs import Docs
-from karat.report.html.clean_text import clean, name
+from karat.report.html.clean_text import clean, cut, cut_all, name
 from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_from, source_of
@@ -49,7 +49,7 @@ ODD = (
 
 def text_of(document: dict[str, Any], docs: Docs | None = None) -> str:
     """The page of a saved document."""
-    return rendered(page_of(source_from(read_document(document)), docs=docs))
+    return rendered(page_of(source_from(read_document(document)), docs=docs)).decode()
 
 
 def result_with(texts: tuple[str, ...], *, run: str = "run") -> dict[str, Any]:
@@ -212,8 +212,14 @@ def test_data_cannot_end_its_script_element() -> None:
     assert json.loads(data)["queries"]["texts"] == [t for _, t in sorted((f"{t} {i}", t) for i, t in enumerate(MARKUP))]
 
 
+@pytest.mark.parametrize("odd", ["", "fine", "a\nb", "x" * 30, "\x00", "\ud800", "\u202eturned", "\x85"])
+def test_many_texts_are_cut_as_each_of_them_is(odd: str) -> None:
+    texts = ["first", odd, "lást", "y" * 20]
+    assert cut_all(texts, 20) == [cut(text, 20) for text in texts]
+
+
 def page_text(outcome: Any) -> str:
-    return rendered(page_of(source_of(outcome)))
+    return rendered(page_of(source_of(outcome))).decode()
 
 
 QUERIES = [f"q{i}" for i in range(30)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import pickle
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 import karat
 from command import run_karat
 from karat.results.result import Result
-from karat.results.saved import load_baseline, load_saved
+from karat.results.saved import load_baseline, load_saved, read_saved, save
 from places import KETTLE, SUPPORT
 
 OLD = SUPPORT / "version_1"
@@ -395,3 +396,25 @@ def test_a_result_is_saved_at_a_path_of_either_kind(tmp_path: Path) -> None:
     result = kettle()
     result.save(tmp_path / "a.json.gz")
     assert_same(result, karat.load(str(tmp_path / "a.json.gz")))
+
+
+def test_saving_and_loading_look_for_no_garbage(tmp_path: Path) -> None:
+    gold = {f"q{i}": {f"d{i}": 1} for i in range(3_000)}
+    result = karat.evaluate(gold, {"run": {q: list(docs) for q, docs in gold.items()}}, "mrr", details=True)
+    document = result.document()
+    looks: list[str] = []
+
+    def look(phase: str, _: object) -> None:
+        looks.append(phase)
+
+    gc.callbacks.append(look)
+    try:
+        save(document, result, str(tmp_path / "saved.json"))
+        data = (tmp_path / "saved.json").read_bytes()
+        during = len(looks)
+        read_saved(data, "saved.json")
+    finally:
+        gc.callbacks.remove(look)
+    assert during <= 2  # one look, afterwards
+    assert len(looks) <= 4
+    assert gc.isenabled()

@@ -200,6 +200,16 @@ def test_nothing_wrong_is_said_plainly(tmp_path: Path) -> None:
     assert found.unchecked == {"segment": "no field of the queries has 2 to 20 values, such as language or topic"}
 
 
+def test_resamples_that_no_rule_looks_at_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("only counts and differences are resampled, and no rule asks for one here")
+
+    monkeypatch.setattr("karat.stats.groups.resampled", refuse)
+    gold = {f"q{i}": {f"d{i}_{j}": 1 for j in range(1 + i % 3)} for i in range(N)}
+    lists = {q: [*list(docs)[: i % 4], "x"] for i, (q, docs) in enumerate(gold.items())}
+    assert karat.diagnose(gold, {"run": lists}).measured
+
+
 def test_few_queries_that_show_nothing_are_not_called_healthy(tmp_path: Path) -> None:
     found = Case(n=4).diagnose(tmp_path)
     assert not found.findings and not found.healthy

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from karat.errors import InputError, shown
 from karat.records import dataclass
 from karat.results.components import read_components
+from karat.store.garbage import without_collection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +43,7 @@ class Saved:
     document: DocumentJson
 
 
+@without_collection()
 def save(document: DocumentJson, result: Result, path: str, *, label: str = "") -> None:
     """Write a document with the full result in it, to be read back by `load`. A name that ends in .gz is packed."""
     from karat.store.codec import write_document
@@ -77,6 +79,7 @@ def load_saved(path: str) -> Saved:
     return read_saved(data, path)
 
 
+@without_collection()
 def read_saved(data: bytes, path: str) -> Saved:
     """What the bytes of a saved file hold; `path` names them in messages."""
     from msgspec import UNSET

@@ -146,8 +146,10 @@ def _drawn(
             drawn = all_counts(len(units), resamples, seed)[:, start : start + step]
         else:
             drawn = drawn_counts(len(units), min(step, resamples - start), seed, start).T
+        own = ordered[0].units  # of all columns: they are of the same queries
+        counts = (drawn if len(drawn) == len(own) else drawn[own]).astype(np.float64, copy=False)
         for target, column in zip(out, ordered, strict=True):
-            target[start : start + step] = column.quantiles(drawn)
+            target[start : start + step] = column.quantiles(counts)
     return out
 
 
@@ -183,10 +185,8 @@ class _Ordered:
         below: Floats = np.bincount(unit[:first], weight[:first], len(own)).astype(np.float64, copy=False)
         return _Ordered(values[order], weight, own, unit, q, first, min(last + 1, len(unit)), below, whole)
 
-    def quantiles(self, drawn: Counts) -> Floats:
-        """The quantile in each resample, by how often it draws each unit (units × resamples)."""
-        counts = drawn if len(drawn) == len(self.units) else drawn[self.units]
-        counts = counts.astype(np.float64, copy=False)
+    def quantiles(self, counts: Floats) -> Floats:
+        """The quantile in each resample, by how often it draws each of these units (units × resamples)."""
         total = self.whole @ counts
         least = self.q * total - _SLACK * total - self.below @ counts
         sums, place = np.zeros(len(total)), np.zeros(len(total), dtype=np.int64)

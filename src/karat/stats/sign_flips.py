@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise, starmap
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -408,18 +409,18 @@ class Halves:
             limit -= slack[:, None]
             place = np.flatnonzero(np.abs(work, out=work) >= limit)
             bounds = np.searchsorted(place, np.arange(len(total) + 1) * len(weights))
-            each = np.diff(bounds)
+            each, own = np.diff(bounds), list(starmap(slice, pairwise(bounds.tolist())))
             flip = place - np.repeat(np.arange(len(total)) * len(weights), each)
             whole = np.repeat(total, each)
             half = (whole - sums.ravel().take(place)) / 2
             for of_half, size, t in zip((half, whole - half), sizes, there, strict=False):
                 with np.errstate(divide="ignore", invalid="ignore"):
                     shares = of_half / size.take(flip)
-                own = np.split(shares, bounds[1:-1])
+                parts = [shares[mine] for mine in own]
                 if not t.all():
-                    own = [part[t.take(some)] for part, some in zip(own, np.split(flip, bounds[1:-1]), strict=True)]
-                for mine, part in zip(means, own, strict=True):
-                    mine.append(part)
+                    parts = [part[t.take(flip[mine])] for part, mine in zip(parts, own, strict=True)]
+                for of_column, part in zip(means, parts, strict=True):
+                    of_column.append(part)
         return Halves(extreme, empty, [np.concatenate(parts) for parts in means])
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NAME, LONGEST = 160, 1000
 """Characters of an id or a name, and of anything else that is not cut to less."""
@@ -25,6 +29,13 @@ def plain(text: str) -> str:
 def cut(text: str, most: int) -> str:
     """The beginning of a text, clean."""
     return clean(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def cut_all(texts: Sequence[str], most: int) -> list[str]:
+    """The beginnings of many texts, clean: nearly always they are so already, which one look at them all tells."""
+    if max(map(len, texts), default=0) <= most and _UNSEEN.search("\n".join(texts)) is None:
+        return list(texts)
+    return [cut(text, most) for text in texts]
 
 
 def name(text: str) -> str:

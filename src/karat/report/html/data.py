@@ -17,7 +17,7 @@ import numpy as np
 from karat.metrics.grammar import choose_primary, parse, parse_all
 from karat.metrics.relevance import SWEEP
 from karat.model.policy import RELEVANT, is_relevant
-from karat.report.html.clean_text import LONGEST, NAME, cut, name
+from karat.report.html.clean_text import LONGEST, NAME, cut, cut_all, name
 from karat.report.html.model import (
     Change,
     Column,
@@ -93,7 +93,7 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
         listed=[run.name for run in result.runs if run.top is not None],
         tradeoffs=_tradeoffs(result, primary),
         queries=queries,
-        docs=DocTexts([cut(d, NAME) for d in numbers.of], _texts(result, docs, numbers.of)),
+        docs=DocTexts(cut_all(list(numbers.of), NAME), _texts(result, docs, numbers.of)),
     )
 
 
@@ -326,7 +326,7 @@ def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbe
     has_gold = any(not run.is_without_gold for run in with_lists)
     return QueryColumns(
         ids=[name(q) for q in ids],
-        texts=[cut(texts.get(q, ""), SHORT_TEXT if long else TEXT) for q in ids] if texts else [],
+        texts=cut_all([texts.get(q, "") for q in ids], SHORT_TEXT if long else TEXT) if texts else [],
         fields={name(f): [_named(values.get(q, NONE)) for q in ids] for f, values in fields.items()},
         values=values,
         lists=[_lists(run, ids, numbers) for run in result.runs] if with_lists else [],

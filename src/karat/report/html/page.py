@@ -30,10 +30,12 @@ SCRIPTS = ("data.js", "charts.js", "overview.js", "queries.js", "query.js", "pag
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; script-src "
 )
+DATA = "\0data\0"
+"""Where the data go, which are most of a large page and pass through no template; cleaned text holds no such mark."""
 
 
-def rendered(page: Page) -> str:
-    """The page as text."""
+def rendered(page: Page) -> bytes:
+    """The page as UTF-8."""
     try:
         from jinja2 import Environment, StrictUndefined
         from markupsafe import Markup
@@ -49,13 +51,15 @@ def rendered(page: Page) -> str:
         lstrip_blocks=True,
         finalize=lambda value: cut(value, LONGEST) if type(value) is str else value,
     )
-    return _template(environment, _asset("page.html")).render(
+    text = _template(environment, _asset("page.html")).render(
         page=page,
         policy=Markup(POLICY + hashes),
         style=Markup(_asset("page.css")),
-        data=Markup(_embedded(page.script)),
+        data=Markup(DATA),
         scripts=[Markup(text) for text in scripts],
     )
+    before, _, after = text.partition(DATA)
+    return b"".join((before.encode("utf-8", "replace"), _embedded(page.script), after.encode("utf-8", "replace")))
 
 
 def _template(environment: Environment, source: str) -> Template:
@@ -86,12 +90,12 @@ def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8", "replace")).digest()).decode()
 
 
-def _embedded(script: ScriptData) -> str:
+def _embedded(script: ScriptData) -> bytes:
     """JSON that cannot end its script element, nor open a comment in it."""
-    text = msgspec.json.encode(script).decode()
+    data = msgspec.json.encode(script)
     for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text
+        data = data.replace(char.encode(), f"\\u{ord(char):04x}".encode())
+    return data
 
 
 @lru_cache(maxsize=1)

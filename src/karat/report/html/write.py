@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +12,11 @@ from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
 from karat.report.html.source import Source, source_of
 from karat.store.atomic import write_atomically
+from karat.store.garbage import without_collection
 from karat.verbs.diagnose import Diagnosis, diagnose
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
 
     from karat.results.result import Result
     from karat.verbs.check import Check
@@ -28,6 +26,7 @@ DIAGNOSED = 12
 """Runs that are diagnosed, the judged ones first."""
 
 
+@without_collection()
 def write_report(
     result: Result | Comparison | Check | str | os.PathLike[str],
     output: str = "report.html",
@@ -46,23 +45,9 @@ def write_report(
         source = replace(source, texts=read_queries(queries).with_ids_of(ids).texts)
     source = replace(source, diagnoses=_diagnoses(source))
     separator = str(source.result.conventions.get("separator", SEPARATOR))
-    with _without_collection():
-        page = page_of(source, docs=read_docs(docs, separator=separator) if docs is not None else None)
-        write_atomically(output, rendered(page).encode("utf-8", "replace"))
+    page = page_of(source, docs=read_docs(docs, separator=separator) if docs is not None else None)
+    write_atomically(output, rendered(page))
     return output
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Look for no garbage meanwhile: all that a page is made of stays, and each look at it takes longer."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _diagnoses(source: Source) -> tuple[Diagnosis, ...]:

@@ -25,7 +25,7 @@ FEW_LEFT = 5
 def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -> Diagnosis:
     """What the rules find in these values."""
     limits = thresholds(limits_changed)
-    view = View.of(signals)
+    view = whole = View.of(signals)
     in_scope = int(view.rows.sum())
     findings: list[Finding] = []
     unchecked: dict[str, str] = {}
@@ -51,7 +51,9 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
         # Of many small segments one is always open, so that this would say nothing.
         if open_question and not confirmed and rule.over != "segments":
             undecided.append(rule.code)
-    main = View(signals, np.ones(len(signals), dtype=bool), signals.values, signals.by_judge).with_judge()
+    if in_scope < len(signals):
+        whole = View(signals, np.ones(len(signals), dtype=bool), signals.values, signals.by_judge)
+    main = whole.with_judge()
     main_figures = tuple(e for name in MAIN if (e := _evidence(main, name)) is not None)
     # A count comes first: it says which queries the other findings are about.
     ordered = tuple(sorted(findings, key=lambda f: (bool(f.evidence), -f.weight)))

@@ -105,9 +105,15 @@ class View:
         return self.signals.sampling.units(self.query_ids)
 
     @cached_property
-    def _all(self) -> Mapping[str, Interval]:
-        """The intervals of all values from the same resamples."""
-        names = list(self.values)
+    def _shares(self) -> Mapping[str, Interval]:
+        return self._intervals([name for name in self.values if name not in UNBOUNDED])
+
+    @cached_property
+    def _unbounded(self) -> Mapping[str, Interval]:
+        """From the same resamples, which only a rule that looks at one of them has to wait for."""
+        return self._intervals([name for name in self.values if name in UNBOUNDED])
+
+    def _intervals(self, names: Sequence[str]) -> Mapping[str, Interval]:
         sampling = self.signals.sampling
         estimates = intervals(
             np.array([self.values[n][self.rows] for n in names]),
@@ -125,7 +131,7 @@ class View:
             return self._gaps[self.gap_in]
         if name in ("share of time", "tail", "time in the tail"):
             return self._time(name)
-        return self._all.get(name)
+        return (self._unbounded if name in UNBOUNDED else self._shares).get(name)
 
     def mean(self, name: str) -> float:
         """The mean of a value over the queries in view."""
