@@ -17,11 +17,10 @@ from karat.config.checks import (
     placed,
     placed_errors,
     places_of_gates,
-    run_names,
 )
 from karat.config.options import Options, Settings, takes_options
 from karat.config.reading import Read, find_config, read_config
-from karat.errors import InputError, UsageError, nearest, unknown_run
+from karat.errors import InputError, UsageError, unknown_run
 from karat.exit_codes import CODES
 from karat.gates.attainable import refuse_impossible, remarks_on
 from karat.gates.evidence import Risk, judge_gates
@@ -37,11 +36,12 @@ from karat.results.differences import PairedComparison, decide, decide_others
 from karat.results.fingerprints import of_candidates
 from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import check_comparable
-from karat.results.saved import load, load_baseline, save
+from karat.results.saved import load, save
 from karat.results.table import Documented, Table
 from karat.results.words import BASELINE, mark_baseline, plural
 from karat.stats.defaults import DRAWS
 from karat.store.looks import Look, read_looks, record_look
+from karat.verbs.baseline import check_opponents, find_baseline, resolve_baseline
 from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.evaluate import evaluate
 
@@ -275,7 +275,7 @@ def check(
             evaluation,
             all_gates,
             names or chosen.candidate,
-            baseline if baseline is not None else _baseline(read, evaluation),
+            baseline if baseline is not None else find_baseline(read, evaluation),
             force=force,
             correction=chosen.confidence.correction,
             risk=Risk(chosen.risk.ship, chosen.risk.block) if chosen.risk is not None else None,
@@ -318,25 +318,6 @@ def _files(read: Read, saved: Result | str | None) -> dict[str, str]:
     if data is None:
         return {}
     return {"gold": read.place(data.qrels), **({"queries": queries} if queries else {})}
-
-
-def _baseline(read: Read, result: Result) -> str | None:
-    """The baseline of a config: the name of a run, or the path of a file."""
-    name = read.config.baseline
-    if name is None or name in [r.name for r in result.runs]:
-        return name
-    path = read.place(name)
-    if not os.path.exists(path) and "." not in os.path.basename(path):
-        names = [r.name for r in result.runs]
-        if name in run_names(read):
-            holds = f"the saved result does not hold the baseline {name!r}, only {', '.join(names)}"
-            detail = f"{holds}; evaluate and save both, or name a file that `karat bless` wrote (--baseline)"
-        else:
-            near = nearest(name, names)
-            hint = f"; did you mean {near!r}?" if near else f"; the runs: {', '.join(names)}"
-            detail = f"baseline {name!r} is neither a run of this config nor a file{hint}"
-        raise InputError(read.problem(detail, "baseline"))
-    return path
 
 
 def evaluate_config(read: Read, gates: Sequence[Gate], saved: Result | str | None, options: Options) -> Result:
@@ -393,7 +374,7 @@ def _judge(
     if not gates:
         raise InputError("no gates, so nothing decides; give some, such as 'recall@5 >= 0.90'")
     names = [r.name for r in result.runs]
-    there, base, path = _resolved(result, baseline)
+    there, base, path = resolve_baseline(result, baseline)
     for name in candidates:
         if name not in names:
             raise InputError(f"{at + ': ' if at else ''}{unknown_run(name, names)}")
@@ -401,7 +382,7 @@ def _judge(
     judged_runs = list(candidates) or [n for n in names if not (live and base is not None and n == base.name)]
     if not judged_runs:
         raise InputError(f"{', '.join(names)} is the only run, and it is the baseline; add the run to judge")
-    _check_opponents(gates, judged_runs, base.name if base is not None and live else None)
+    check_opponents(gates, judged_runs, base.name if base is not None and live else None)
     forced: dict[Difference, None] = {}
     system: dict[str, Sequence[Difference]] = {}
     if base is not None and there is not None:
@@ -443,37 +424,3 @@ def _judge(
         tuple(notes),
         by_judge=by_judge,
     )
-
-
-def _check_opponents(gates: Sequence[Gate], candidates: Sequence[str], baseline: str | None) -> None:
-    """A run is not compared with itself: such a gate would decide nothing, or pass whatever the run is."""
-    if baseline in candidates:
-        raise InputError(f"{baseline!r} is the baseline and a candidate; a run is not compared with itself")
-    for gate in gates:
-        judged = [gate.run] if gate.run is not None else list(candidates)
-        if gate.against in judged and set(judged) == {gate.against}:
-            raise InputError(f"gate '{gate}': {gate.against!r} would be compared with itself; name another run").about(
-                gate
-            )
-
-
-def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | None, RunResult | None, str | None]:
-    """The baseline's result, its run, and its file if it came from one."""
-    if baseline is None:
-        return None, None, None
-    if not isinstance(baseline, str):
-        return baseline, _rename_twin(baseline.runs[0], result), None
-    if baseline in [r.name for r in result.runs]:
-        return result, result[baseline], None
-    there = load_baseline(baseline)
-    base, ours = there.runs[0], result.runs[0].sampling
-    # Its intervals are found as those of the runs beside it are.
-    own = {n: getattr(base.sampling, n) or getattr(ours, n) for n in ("weights", "conversations")}
-    base = replace(base, sampling=replace(ours, by=(), fields={}, **own))
-    return there, _rename_twin(base, result), baseline
-
-
-def _rename_twin(base: RunResult, result: Result) -> RunResult:
-    """A baseline from elsewhere; one that has the name of a run is called the baseline and nothing else."""
-    double = any(run.name == base.name and run is not base for run in result.runs)
-    return replace(base, name=BASELINE) if double else base
