@@ -14,6 +14,7 @@ from command import run_karat
 from karat.align import mismatch
 
 ZEROS = 'ids differ in spelling: the run writes "D-3", the gold "D-003"; write them alike'
+FEW = "only 2 queries: so few can only show large differences"
 RISE = "scores rise with the rank in 12 of 12 queries"
 
 
@@ -108,15 +109,15 @@ def test_ids_of_which_some_match_are_named_too(tmp_path: Path) -> None:
 
 def test_a_doc_that_another_query_returns_in_another_spelling_is_not_named(tmp_path: Path) -> None:
     gold = {"q1": ["D1"], "q2": ["D2"]}
-    assert not karat.evaluate(gold, {"q1": ["d2", "D3"], "q2": ["D2"]}, "mrr").notes
+    assert karat.evaluate(gold, {"q1": ["d2", "D3"], "q2": ["D2"]}, "mrr").notes == (FEW,)
 
 
 def test_returned_docs_that_the_corpus_writes_differently_are_named(tmp_path: Path) -> None:
     gold, docs = {"q1": ["D1"], "q2": ["D2"]}, {f"D{i}": {"text": "-"} for i in range(1, 9)}
     notes = karat.evaluate(gold, {"q1": ["d5", "D3"], "q2": ["D2"]}, "mrr", docs=docs).notes
     expected = "1 of 2 distinct docs in 1 list are not recognized: ids differ in spelling: the run writes"
-    assert notes == (f'{expected} "d5", the corpus "D5"; write them alike',)
-    assert not karat.evaluate(gold, {"q1": ["D5", "D3"], "q2": ["D2"]}, "mrr", docs=docs).notes
+    assert notes == (f'{expected} "d5", the corpus "D5"; write them alike', FEW)
+    assert karat.evaluate(gold, {"q1": ["D5", "D3"], "q2": ["D2"]}, "mrr", docs=docs).notes == (FEW,)
 
 
 LEVEL = "the scores of 12 of 12 lists are all equal: ranked by doc id, descending"
