@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -307,12 +308,23 @@ def test_gates_that_queries_do_not_decide_are_named_in_the_conclusion_of_a_confi
     both = karat.plan({**config, "gates": ["recall@1000 >= 0.6", "hit@1 >= 0.4", "hit@2 >= 0.1"]})
     assert [item.ruling.needs_queries for item in both.work] == [True, False]
     assert both.conclusion.startswith("hit@1 >= 0.4: judge ")
-    assert both.conclusion.endswith("; 1 more is undecided, not by queries alone: recall@1000 >= 0.6")
+    assert both.conclusion.endswith("; 1 more gate is undecided; more queries alone do not decide recall@1000 >= 0.6")
+    three = karat.plan({**config, "gates": ["recall@1000 >= 0.6", "hit@1 >= 0.4", "hit@1 >= 0.45"]})
+    assert three.conclusion.endswith(
+        "; 2 more gates are undecided; more queries alone do not decide recall@1000 >= 0.6"
+    )
     assert karat.plan({**config, "gates": ["hit@2 >= 0.1"]}).conclusion == (
         "every gate is decided by the queries at hand"
     )
     with pytest.raises(UsageError, match="name a gate to plan for"):
         karat.plan(config, icc=0.3, turns=5)
+
+
+def test_the_conclusion_counts_segments_of_its_gate_and_other_gates() -> None:
+    result = result_of(90, by="language", language=["de", "pt", "es"] * 30)
+    outlook = karat.plan(result, None, "mrr >= 0.45 for every language", truth=0.1, sizes=(25,), candidate="new")
+    assert len(outlook.work) == 3
+    assert replace(outlook, gates=()).conclusion.endswith("; 2 more segments of it are undecided")
 
 
 def test_work_on_few_queries_promises_no_decision(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
 from karat.results.table import Cell, Documented, Table
-from karat.results.words import BASELINE, UnitWord, round_up, units_text
+from karat.results.words import BASELINE, UnitWord, plural, round_up, units_text
 from karat.stats.defaults import MIN_UNITS
 from karat.stats.intervals import checked_count, checked_share
 from karat.stats.planning import SIMULATED, Dialogue, Population, find_units
@@ -72,11 +72,16 @@ class Plan(Documented):
         if not self.work:
             return "every gate is decided by the queries at hand"
         first, *rest = sorted(self.work, key=lambda item: not item.is_counted)
-        more = f"; {len(rest)} more {'is' if len(rest) == 1 else 'are'} undecided" if rest else ""
-        others = list(dict.fromkeys(label_gate(item.gate) for item in rest if not item.ruling.needs_queries))
-        if others and first.ruling.needs_queries:
-            more += f", not by queries alone: {', '.join(others)}"
-        return f"{label_gate(first.gate)}: {first.statement}{more}"
+        label, labels = label_gate(first.gate), [label_gate(item.gate) for item in rest]
+        places, others = labels.count(label), len({*labels} - {label})
+        place = "segment" if first.segment is not None else "run"
+        counts = [f"{plural(places, f'more {place}')} of it"] if places else []
+        counts += [plural(others, "more gate")] if others else []
+        more = f"; {' and '.join(counts)} {'is' if places + others == 1 else 'are'} undecided" if counts else ""
+        hopeless = list(dict.fromkeys(label_gate(item.gate) for item in rest if not item.ruling.needs_queries))
+        if hopeless and first.ruling.needs_queries:
+            more += f"; more queries alone do not decide {', '.join(hopeless)}"
+        return f"{label}: {first.statement}{more}"
 
     def table(self) -> Table:
         """A row for each gate, truth and n."""
