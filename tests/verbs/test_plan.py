@@ -327,6 +327,23 @@ def test_the_conclusion_counts_segments_of_its_gate_and_other_gates() -> None:
     assert replace(outlook, gates=()).conclusion.endswith("; 2 more segments of it are undecided")
 
 
+def test_a_gate_that_one_segment_fails_asks_for_no_work_in_others() -> None:
+    gold = {f"q{i}": {"d": 1} for i in range(120)}
+    hits = {"en": 30, "de": 65, "es": 100}
+    languages = {q: {"language": list(hits)[i % 3]} for i, q in enumerate(gold)}
+    run = {q: ["d" if i // 3 * 100 < 40 * hits[languages[q]["language"]] else "x"] for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, {"new": run}, "hit@1", queries=languages, by="language")
+    gate = "hit@1 >= 0.7 for every language"
+    assert {row.where: row.outcome for row in karat.check(result, gate).rows} == {
+        "language = en": "fail",
+        "language = de": "undecided",
+        "language = es": "pass",
+    }
+    outlook = karat.plan(result, None, gate, truth=0.1, sizes=(25,))
+    assert outlook.work == ()
+    assert f"{gate} already fails on new where language = en: no work is listed for it" in outlook.notes
+
+
 def test_work_on_few_queries_promises_no_decision(tmp_path: Path) -> None:
     """Four of a kind: six more make ten, the fewest that are judged alone, and ten may not decide."""
     gold = {f"q{i}": {"d": 1} for i in range(24)}

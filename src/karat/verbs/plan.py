@@ -21,6 +21,7 @@ from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import PRIMARY, parse
 from karat.records import dataclass
+from karat.results.depths import NAMED
 from karat.results.figures import percent_text
 from karat.results.pairing import pair_on_basis, paired
 from karat.results.remarks import serious_remarks
@@ -205,7 +206,10 @@ def plan(
             if sequential and rows[0].found.missing:
                 raise InputError(f"gate '{gate}': {rows[0].found.missing}")
             forecasts.append(_forecast_gate(gate, _cases(judged, gate, rows, rule), wishes, notes))
-        if dialogue is None:
+        failures = [row.where for row in rows if row.outcome == "fail"]
+        if failures:
+            notes.append(_describe_failure(gate, rows[0].run, failures))
+        elif dialogue is None:
             work += [work_item(row, power) for row in rows if row.outcome == "undecided"]
     if any(case.units < FEW for case in forecasts):
         notes.append(f"fewer than {FEW} units say how values are spread: take the figures as a rough guide")
@@ -220,6 +224,12 @@ def plan(
         power,
         tuple(dict.fromkeys(notes)),
     )
+
+
+def _describe_failure(gate: Gate, run: str, segments: list[str]) -> str:
+    """That a gate is decided: one segment that fails is enough, whatever more queries say of others."""
+    some = "; ".join(segments[:NAMED]) + ("; …" if len(segments) > NAMED else "")
+    return f"{label_gate(gate)} already fails on {run}{f' where {some}' if some else ''}: no work is listed for it"
 
 
 @dataclass(frozen=True)
