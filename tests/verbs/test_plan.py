@@ -93,6 +93,13 @@ def test_at_the_gate_both_errors_stay_small_and_no_number_decides() -> None:
     assert "no number of queries decides" in outlook.conclusion
 
 
+def test_a_gate_at_the_mean_is_decided_by_chance_where_the_truth_is_at_it() -> None:
+    outlook = karat.plan(result_of(), None, "mrr >= 0.45 at the mean", truth=0.0, sizes=(50, 200), candidate="new")
+    (truth,) = outlook.gates[0].truths
+    assert all(c.inconclusive == pytest.approx(0.0, abs=1e-9) and 0.3 < c.ship < 0.7 for c in truth.curve)
+    assert outlook.conclusion.endswith("if the truth is at the gate, chance decides, however many queries there are")
+
+
 def test_more_queries_and_a_better_truth_raise_the_chance_to_ship() -> None:
     result = result_of()
     near, far = (

@@ -138,6 +138,8 @@ def _telling(gate: GateForecast) -> TruthForecast:
 def needed_text(gate: GateForecast, truth: TruthForecast, power: float) -> str:
     """How many units the right verdict needs if the truth is this."""
     if truth.search is None:
+        if gate.gate.at_mean:
+            return f"if the truth is {truth.label}, chance decides, however many {gate.each} there are"
         return f"if the truth is {truth.label}, no number of {gate.each} decides"
     chance = f"if the truth is {truth.label}, {truth.verdict} with a chance of {percent_text(power)} needs"
     beyond = f" (extrapolated: chances are simulated up to {SIMULATED:,})" if truth.search.extrapolated else ""
