@@ -173,6 +173,7 @@ def test_every_segment_must_pass_and_n_is_of_each() -> None:
         karat.plan(result, None, f"mrr >= 0.45 {where}", truth=0.1, sizes=(100,), candidate="new").gates[0]
         for where in ("where language = de", "for every language")
     )
+    assert (one.units, every.units) == (30, 60)  # the values of both segments are drawn from
     assert every.segments == ("language = de", "language = pt")
     assert every.each == "queries in each segment"
     assert every.truths[0].curve[0].ship < one.truths[0].curve[0].ship

@@ -213,8 +213,6 @@ def plan(
             notes.append(_describe_failure(gate, rows[0].run, failures))
         elif dialogue is None:
             work += [work_item(row, power) for row in rows if row.outcome == "undecided"]
-    if any(case.units < FEW for case in forecasts):
-        notes.append(f"fewer than {FEW} units say how values are spread: take the figures as a rough guide")
     if any(run.sampling.sequential for run in judged.result.runs):
         notes.append(
             "sequential: the chances are those of one look at n queries; looks before it can only decide earlier"
@@ -371,13 +369,15 @@ def _forecast_gate(gate: Gate, cases: Sequence[_Case], wishes: _Wishes, notes: l
     observed = cases[0].row.found.estimate if len(cases) == 1 else math.nan
     choice = choose_truths(gate, populations, _observe(cases, populations, wishes), wishes.truth, wishes.true_value)
     notes += [choice.note] if choice.note else []
+    if min(len(p.units) for p in populations) < FEW:
+        notes.append(f"fewer than {FEW} units say how values are spread: take the figures as a rough guide")
     return GateForecast(
         gate,
         cases[0].row.run,
         cases[0].row.against,
         observed,
         "conversation" if first.clustered else "query",
-        min(len(p.units) for p in populations),
+        sum(len(p.units) for case, p in zip(cases, populations, strict=True) if _says_spread(case)),
         first.turns,
         first.correlation() if first.clustered else math.nan,
         tuple(case.row.where for case in cases) if gate.every else (),
@@ -395,22 +395,24 @@ def _observe(cases: Sequence[_Case], populations: Sequence[Population], wishes: 
 
 def _populations(gate: Gate, cases: Sequence[_Case], wishes: _Wishes, notes: list[str]) -> list[Population]:
     """What samples are drawn from in each segment: its own values, or those of all where it has too few."""
-    own = [case.population for case in cases]
-    usable = [p for p, case in zip(own, cases, strict=True) if _is_usable(p, case.setting.minimum)]
+    usable = [case.population for case in cases if _says_spread(case)]
     if not usable:
         raise InputError(f"gate '{gate}': the values at hand are too few, or all equal, and do not say how others vary")
     largest = max(usable, key=lambda p: len(p.units))
     out = []
-    for case, population in zip(cases, own, strict=True):
-        if not _is_usable(population, case.setting.minimum):
+    for case in cases:
+        population = case.population
+        if not _says_spread(case):
             notes.append(f"{case.row.where} has too few values: those of the largest segment are taken instead")
             population = largest
         out.append(population if wishes.dialogue is None else population.with_dialogue(wishes.dialogue))
     return out
 
 
-def _is_usable(population: Population, least: int) -> bool:
-    return len(population.units) >= max(least, 2) and bool(np.ptp(population.scores) > 0)
+def _says_spread(case: _Case) -> bool:
+    """Whether the values of a segment are enough, and unequal: only those say how others vary."""
+    population = case.population
+    return len(population.units) >= max(case.setting.minimum, 2) and bool(np.ptp(population.scores) > 0)
 
 
 def _forecast_truth(
