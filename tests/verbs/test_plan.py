@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import karat
 from karat.cli.app import app
-from karat.errors import UsageError
+from karat.errors import InputError, UsageError
 from karat.gates.judge import Ruling
 from karat.gates.language import parse_gate
 from karat.gates.plans import WorkItem
@@ -260,6 +260,13 @@ def test_a_config_is_named_by_an_option_too_and_a_lacking_baseline_names_its_fla
     result_of().save(saved)
     lacking = CliRunner().invoke(app, ["plan", saved, "-g", "mrr no worse than baseline by 0.1"])
     assert "no baseline is named; set `baseline` (--baseline) to a run, or to a file" in str(lacking.exception)
+
+
+def test_a_saved_result_that_is_missing_asks_for_no_config(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"result\.json: no such file; check the path$"):
+        karat.plan(str(tmp_path / "result.json"), None, "mrr >= 0.45")
+    with pytest.raises(InputError, match=r"karat\.yaml: no such file; write one with `karat init`"):
+        karat.plan(str(tmp_path / "karat.yaml"))
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from karat.gates.plans import GateForecast, Truth, TruthForecast, WorkItem, choo
 from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import PRIMARY, parse
+from karat.read.files import check_path
 from karat.records import dataclass
 from karat.results.depths import NAMED
 from karat.results.figures import percent_text
@@ -282,6 +283,8 @@ def _judged(
         return check(result, gates, baseline=baseline, candidate=candidate, **options), _Rule()
     if runs is None:
         is_path = isinstance(source, (str, os.PathLike))
+        if is_path and not os.fspath(source).lower().endswith((".yaml", ".yml")) and not os.path.isdir(source):
+            check_path(os.fspath(source))  # the name of a saved result
         read = read_config(find_config(os.fspath(source) if is_path else None) if source is None or is_path else source)
         risk = read.config.risk
         rule = _Rule(Risk(risk.ship, risk.block) if risk else None, read.config.confidence.correction)
