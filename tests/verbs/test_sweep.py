@@ -116,6 +116,22 @@ def test_notes_and_warnings_are_about_points_that_are_shown() -> None:
     assert unequal.notes[0] == "c returned at most 20 docs: no points at 50"
 
 
+def test_curves_end_where_lists_end_unless_cutoffs_are_stated() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(30)}
+    four = {q: [*"xyza"] for q in gold}
+    found = karat.sweep(gold, four, "recall")
+    assert (found.curve("recall").ks, found.curve("recall").values) == ((1, 3, 4), [0.0, 0.0, 1.0])
+    assert karat.sweep(karat.evaluate(gold, four), metrics="recall").curve("recall").ks == (1, 3, 4)
+    assert found.warnings == [] and found.notes == ()
+    stated = karat.sweep(gold, four, "recall", ks=[1, 3])
+    assert stated.curve("recall").ks == (1, 3)
+    assert stated.warnings == []  # the ids are in order: the docs are at rank 4
+    long = {q: [f"d{i}" for i in range(130)] for q in gold}
+    assert karat.sweep(gold, {"a": four, "b": long}, "recall").curve("recall", "b").ks == (1, 3, 4, 5, 10, 20, 50, 100)
+    one = karat.sweep(gold, {q: ["a"] for q in gold}, "recall").curve("recall")
+    assert (one.ks, one.enough) == ((1,), None)
+
+
 def test_what_has_no_cutoff_has_no_curve() -> None:
     with pytest.raises(karat.UsageError, match="rprec has no cutoff"):
         karat.sweep(GOLD, RUN, "rprec")

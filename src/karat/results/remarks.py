@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.grammar import choose_primary, parse
-from karat.model.policy import earns_gain, is_relevant
+from karat.model.policy import RELEVANT, earns_gain, is_relevant
 from karat.read.cases import PUBLISHABLE
 from karat.records import dataclass
 from karat.results.asked import describe_unequal_answers
@@ -237,7 +237,12 @@ def _left_out(run: RunResult) -> str:
 
 
 def _nothing_found(run: RunResult) -> str:
-    """Ids of two kinds make every value 0; a run that shares no query with the gold says so itself."""
+    """Ids of two kinds make every value 0, and so do cutoffs above all relevant docs, which are in order.
+
+    A run that shares no query with the gold says so itself.
+    """
+    if run.rankings is not None and run.rankings.hits(RELEVANT).any():
+        return ""
     hopeless = {n for names in _out_of_reach(run).values() for n in names}
     names = [n for n in run.values if _of_relevance(n) and n not in hopeless]
     answered = run.counts.get("queries", 0) > run.counts.get("missing", 0)
