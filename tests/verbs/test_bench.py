@@ -619,6 +619,16 @@ def test_one_dataset_in_several_languages_is_sliced_by_them(tmp_path: Path) -> N
     assert found.languages.rows[0].cells[3].mean == segment.metrics["ndcg@10"].estimate
 
 
+def test_the_table_by_language_is_there_beside_segments_that_were_asked_for(tmp_path: Path) -> None:
+    data = beir(tmp_path / "data", language=lambda i: ("en", "de")[i % 2], kind=lambda i: ("x", "y")[i // 12])
+    plain, sliced, both = (
+        karat.bench(str(data), ["bm25", "flat=bm25(b=0)"], "ndcg@10", out=str(tmp_path / "r"), by=by)
+        for by in (None, "kind", ["language", "kind"])
+    )
+    assert sliced.languages is not None and sliced.languages == plain.languages == both.languages
+    assert {tuple(s.by) for s in sliced.result["bm25"].segments} == {("kind",), ("language",)}
+
+
 # The command line
 
 
