@@ -254,7 +254,7 @@ def _names(specs: Iterable[str], chunks: Sequence[Chunks]) -> list[str]:
 
 
 def _name(label: str, chunk: Chunks) -> str:
-    return label if chunk is None else f"{label} {chunk[0]}+{chunk[1]}"
+    return label if chunk is None else f"{label} {chunk[0]}:{chunk[1]}"
 
 
 @dataclass
