@@ -742,6 +742,18 @@ def test_the_leaderboard_is_sorted_by_the_primary_metric_and_marks_the_best(brow
         assert listed == sorted(slow, key=slow.__getitem__)  # less is better
 
 
+def test_curves_of_short_lists_end_where_the_lists_do(browser: Any, tmp_path: Path) -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(30)}
+    says = {"xa": "run reaches 1.0000 at k = 2.", "axy": "run levels off at k = 1 (98% of its value at 3).", "a": None}
+    for docs, note in says.items():
+        path = tmp_path / f"{docs}.html"
+        karat.write_report(karat.evaluate(gold, {q: [*docs] for q in gold}, "mrr", details=True), str(path))
+        with opened(browser, path) as page:
+            drawn(page)
+            assert page.count("#sweep") == (0 if note is None else 1)
+            assert note is None or page.inner_text("#sweep-note") == note
+
+
 def test_choosing_a_run_changes_title_sentence_tiles_diagnosis_and_curves_together(browser: Any, systems: Made) -> None:
     means = {r["name"]: r["metrics"]["ndcg@10"]["mean"] for r in systems.document["runs"] if r["name"] != "bm25"}
     best = max(means, key=means.__getitem__)

@@ -522,8 +522,8 @@ def test_ir_datasets_are_read_where_the_package_is(tmp_path: Path) -> None:
 def test_the_corpus_is_cut_anew_and_each_cut_is_a_run(tmp_path: Path) -> None:
     data = beir(tmp_path / "data")
     found = karat.bench(str(data), ["bm25"], "ndcg@10", out=str(tmp_path / "r"), chunks=[None, (6, 2), (4, 0)])
-    assert [r.name for r in found.result] == ["bm25", "bm25 6+2", "bm25 4+0"]
-    logged = lines(tmp_path / "r/bm25-6+2.jsonl")[0]
+    assert [r.name for r in found.result] == ["bm25", "bm25 6:2", "bm25 4:0"]
+    logged = lines(tmp_path / "r/bm25-6-2.jsonl")[0]
     assert logged["chunker"] == {"algo": "words", "size": 6, "overlap": 2}
     assert re.fullmatch(r"d\d+#6-2-\d", logged["topk"][0]["chunk_id"])
     assert found.only.comparison is not None and len(found.only.comparison.of("ndcg@10")) == 2
@@ -619,6 +619,16 @@ def test_one_dataset_in_several_languages_is_sliced_by_them(tmp_path: Path) -> N
     assert found.languages.rows[0].cells[3].mean == segment.metrics["ndcg@10"].estimate
 
 
+def test_the_table_by_language_is_there_beside_segments_that_were_asked_for(tmp_path: Path) -> None:
+    data = beir(tmp_path / "data", language=lambda i: ("en", "de")[i % 2], kind=lambda i: ("x", "y")[i // 12])
+    plain, sliced, both = (
+        karat.bench(str(data), ["bm25", "flat=bm25(b=0)"], "ndcg@10", out=str(tmp_path / "r"), by=by)
+        for by in (None, "kind", ["language", "kind"])
+    )
+    assert sliced.languages is not None and sliced.languages == plain.languages == both.languages
+    assert {tuple(s.by) for s in sliced.result["bm25"].segments} == {("kind",), ("language",)}
+
+
 # The command line
 
 
@@ -631,6 +641,7 @@ def test_the_command_line_writes_logs_result_and_report(tmp_path: Path) -> None:
     done = karat_bench("-d", "data", "-r", "bm25", "-r", "flat=bm25(b=0)", "-k", "10", "-o", "runs", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "ndcg@10" in done.stdout and "Against bm25" in done.stdout and "by language" in done.stdout
+    assert "data: 40 docs, 24 queries, k = 10;" in done.stdout
     assert "latency after 5 queries of warm-up, 1 worker" in done.stdout and "runs/report.html" in done.stdout
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == [
         "bm25.jsonl",

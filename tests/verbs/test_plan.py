@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 import karat
 from karat.cli.app import app
-from karat.errors import UsageError
+from karat.errors import InputError, UsageError
 from karat.gates.judge import Ruling
 from karat.gates.language import parse_gate
 from karat.gates.plans import WorkItem
@@ -92,6 +93,13 @@ def test_at_the_gate_both_errors_stay_small_and_no_number_decides() -> None:
     assert "no number of queries decides" in outlook.conclusion
 
 
+def test_a_gate_at_the_mean_is_decided_by_chance_where_the_truth_is_at_it() -> None:
+    outlook = karat.plan(result_of(), None, "mrr >= 0.45 at the mean", truth=0.0, sizes=(50, 200), candidate="new")
+    (truth,) = outlook.gates[0].truths
+    assert all(c.inconclusive == pytest.approx(0.0, abs=1e-9) and 0.3 < c.ship < 0.7 for c in truth.curve)
+    assert outlook.conclusion.endswith("if the truth is at the gate, chance decides, however many queries there are")
+
+
 def test_more_queries_and_a_better_truth_raise_the_chance_to_ship() -> None:
     result = result_of()
     near, far = (
@@ -165,6 +173,7 @@ def test_every_segment_must_pass_and_n_is_of_each() -> None:
         karat.plan(result, None, f"mrr >= 0.45 {where}", truth=0.1, sizes=(100,), candidate="new").gates[0]
         for where in ("where language = de", "for every language")
     )
+    assert (one.units, every.units) == (30, 60)  # the values of both segments are drawn from
     assert every.segments == ("language = de", "language = pt")
     assert every.each == "queries in each segment"
     assert every.truths[0].curve[0].ship < one.truths[0].curve[0].ship
@@ -253,6 +262,13 @@ def test_a_config_is_named_by_an_option_too_and_a_lacking_baseline_names_its_fla
     assert "no baseline is named; set `baseline` (--baseline) to a run, or to a file" in str(lacking.exception)
 
 
+def test_a_saved_result_that_is_missing_asks_for_no_config(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"result\.json: no such file; check the path$"):
+        karat.plan(str(tmp_path / "result.json"), None, "mrr >= 0.45")
+    with pytest.raises(InputError, match=r"karat\.yaml: no such file; write one with `karat init`"):
+        karat.plan(str(tmp_path / "karat.yaml"))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -307,12 +323,40 @@ def test_gates_that_queries_do_not_decide_are_named_in_the_conclusion_of_a_confi
     both = karat.plan({**config, "gates": ["recall@1000 >= 0.6", "hit@1 >= 0.4", "hit@2 >= 0.1"]})
     assert [item.ruling.needs_queries for item in both.work] == [True, False]
     assert both.conclusion.startswith("hit@1 >= 0.4: judge ")
-    assert both.conclusion.endswith("; 1 more is undecided, not by queries alone: recall@1000 >= 0.6")
+    assert both.conclusion.endswith("; 1 more gate is undecided; more queries alone do not decide recall@1000 >= 0.6")
+    three = karat.plan({**config, "gates": ["recall@1000 >= 0.6", "hit@1 >= 0.4", "hit@1 >= 0.45"]})
+    assert three.conclusion.endswith(
+        "; 2 more gates are undecided; more queries alone do not decide recall@1000 >= 0.6"
+    )
     assert karat.plan({**config, "gates": ["hit@2 >= 0.1"]}).conclusion == (
         "every gate is decided by the queries at hand"
     )
     with pytest.raises(UsageError, match="name a gate to plan for"):
         karat.plan(config, icc=0.3, turns=5)
+
+
+def test_the_conclusion_counts_segments_of_its_gate_and_other_gates() -> None:
+    result = result_of(90, by="language", language=["de", "pt", "es"] * 30)
+    outlook = karat.plan(result, None, "mrr >= 0.45 for every language", truth=0.1, sizes=(25,), candidate="new")
+    assert len(outlook.work) == 3
+    assert replace(outlook, gates=()).conclusion.endswith("; 2 more segments of it are undecided")
+
+
+def test_a_gate_that_one_segment_fails_asks_for_no_work_in_others() -> None:
+    gold = {f"q{i}": {"d": 1} for i in range(120)}
+    hits = {"en": 30, "de": 65, "es": 100}
+    languages = {q: {"language": list(hits)[i % 3]} for i, q in enumerate(gold)}
+    run = {q: ["d" if i // 3 * 100 < 40 * hits[languages[q]["language"]] else "x"] for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, {"new": run}, "hit@1", queries=languages, by="language")
+    gate = "hit@1 >= 0.7 for every language"
+    assert {row.where: row.outcome for row in karat.check(result, gate).rows} == {
+        "language = en": "fail",
+        "language = de": "undecided",
+        "language = es": "pass",
+    }
+    outlook = karat.plan(result, None, gate, truth=0.1, sizes=(25,))
+    assert outlook.work == ()
+    assert f"{gate} already fails on new where language = en: no work is listed for it" in outlook.notes
 
 
 def test_work_on_few_queries_promises_no_decision(tmp_path: Path) -> None:

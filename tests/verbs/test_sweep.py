@@ -11,7 +11,7 @@ import pytest
 
 import karat
 from karat.cli import main
-from karat.report import markdown
+from karat.report import latex, markdown
 from karat.report.view import view_of
 from karat.verbs.sweep import area, knee, rises
 
@@ -116,6 +116,22 @@ def test_notes_and_warnings_are_about_points_that_are_shown() -> None:
     assert unequal.notes[0] == "c returned at most 20 docs: no points at 50"
 
 
+def test_curves_end_where_lists_end_unless_cutoffs_are_stated() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(30)}
+    four = {q: [*"xyza"] for q in gold}
+    found = karat.sweep(gold, four, "recall")
+    assert (found.curve("recall").ks, found.curve("recall").values) == ((1, 3, 4), [0.0, 0.0, 1.0])
+    assert karat.sweep(karat.evaluate(gold, four), metrics="recall").curve("recall").ks == (1, 3, 4)
+    assert found.warnings == [] and found.notes == ()
+    stated = karat.sweep(gold, four, "recall", ks=[1, 3])
+    assert stated.curve("recall").ks == (1, 3)
+    assert stated.warnings == []  # the ids are in order: the docs are at rank 4
+    long = {q: [f"d{i}" for i in range(130)] for q in gold}
+    assert karat.sweep(gold, {"a": four, "b": long}, "recall").curve("recall", "b").ks == (1, 3, 4, 5, 10, 20, 50, 100)
+    one = karat.sweep(gold, {q: ["a"] for q in gold}, "recall").curve("recall")
+    assert (one.ks, one.enough) == ((1,), None)
+
+
 def test_what_has_no_cutoff_has_no_curve() -> None:
     with pytest.raises(karat.UsageError, match="rprec has no cutoff"):
         karat.sweep(GOLD, RUN, "rprec")
@@ -177,6 +193,21 @@ def test_columns_follow_the_deepest_run(capsys: pytest.CaptureFixture[str]) -> N
     assert head[1:5] == ["k=1", "k=2", "k=5", "k=10"]
     (deep,) = [row for row in lines if row[:1] == ["deep"] and len(row) > 3]
     assert deep[1:5] == ["0.000", "0.000", "0.000", "1.000"]
+
+
+def test_markdown_and_latex_lead_with_the_area_and_have_the_figures_of_each_curve() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(20)}
+    early = {q: ["a" if i < 2 else "x", *"yz"] for i, q in enumerate(gold)}
+    late = {q: ["a" if i < 1 else "x", *("a" if 0 < i < 15 else "y"), "z"] for i, q in enumerate(gold)}
+    view = view_of(karat.sweep(gold, {"early": early, "late": late}, "recall"))
+    text = markdown.render(view).replace(markdown.BREAK, "")
+    assert text.startswith("## recall@k: best area under the curve up to k = 3: late 0.4000\n")  # early leads at k = 1
+    assert "| metric | run | area | knee | 98% at |" in text
+    rows = [line for line in text.splitlines() if line.startswith("| `recall@k`")]
+    assert [row.split(" | ")[1] for row in rows] == ["early", "late"]
+    assert rows[1].endswith(" | – | 3 (last) |")
+    tex = latex.render(view)
+    assert r"metric & run & area & knee & 98\% at \\" in tex and r"recall@k & late & 0." in tex
 
 
 def test_tables_hold_the_points_of_the_curves_and_no_others() -> None:

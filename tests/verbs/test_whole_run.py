@@ -381,11 +381,35 @@ def test_runs_that_answer_unequal_queries_say_so(project: Path, capsys: pytest.C
     (project / "log.jsonl").write_text("\n".join(line for i, line in enumerate(lines) if not is_marked(i)) + "\n")
     runs = {name: str(project / f"{name}.jsonl") for name in ("old", "log")}
     compared = karat.compare(str(project / "gold.txt"), runs, "cost.tokens.sum")
-    note = "cost.tokens.sum: log has values of 300 of the 400 queries that these runs answer"
+    note = "cost.tokens.sum: log has values of 300 of 400 queries"
     show(compared)
     terminal = " ".join(capsys.readouterr().out.split())
     assert note in terminal and "over 300 shared queries: 1,500" in terminal
     assert note in " ".join(markdown.render(view_of(compared)).split())
+
+
+def test_queries_without_a_value_are_counted_once_and_of_all_that_were_asked(tmp_path: Path) -> None:
+    """Both runs lack the latency of two queries; b lacks two lines, and eight of its lists are empty."""
+    gold = {f"q{i}": {"d": 1} for i in range(30)}
+    paths = {name: tmp_path / f"{name}.jsonl" for name in "ab"}
+    for name, path in paths.items():
+        rows = [
+            {
+                "query_id": q,
+                "topk": [] if name == "b" and 20 <= i < 28 else [{"rank": 1, "doc_id": "d"}],
+                "cost": {"tokens": 10 + i},
+                **({"latency_ms": {"total": 10 + i}} if i > 1 else {}),
+            }
+            for i, q in enumerate(gold)
+            if name == "a" or i < 28
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    runs = {name: str(path) for name, path in paths.items()}
+    texts = [remark.text for remark in karat.evaluate(gold, runs, "latency.p90,cost.tokens").remarks]
+    assert [text for text in texts if "value" in text] == [
+        "latency.p90: a has values of 28 of 30 queries, b of 26",
+        "cost.tokens: b has values of 28 of 30 queries",
+    ]
 
 
 def test_every_metric_says_how_many_queries_have_no_value(tmp_path: Path) -> None:

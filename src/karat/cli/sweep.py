@@ -18,7 +18,10 @@ def sweep(
         o.option("Without a cutoff: recall, ndcg, …", "-m", "--metric", panel=o.WHAT, metavar="METRIC"),
     ] = None,
     k: Annotated[
-        str | None, o.option("Cutoffs (default 1,3,5,10,20,50,100).", "-k", "--ks", panel=o.WHAT, metavar="K,K")
+        str | None,
+        o.option(
+            "Cutoffs (default 1,3,5,10,20,50,100, and where lists end).", "-k", "--ks", panel=o.WHAT, metavar="K,K"
+        ),
     ] = None,
     plot: Annotated[
         str | None, o.option("Draw the curves to a .png or .svg file.", panel=o.OUTPUTS, metavar="FILE")

@@ -76,6 +76,7 @@ class GateForecast:
     observed: float
     unit: UnitWord
     units: int
+    """Those whose values samples are drawn from, of all segments together."""
     turns: float
     icc: float
     segments: tuple[str, ...]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.metrics.grammar import parse
 from karat.report.marks import mark_of
+from karat.report.sweep import HEADS, LEGEND, curve_table
 from karat.report.terminal.evaluate import best_of
 from karat.results.figures import Figure, estimate_figure
 from karat.results.words import plain
@@ -17,6 +18,7 @@ from karat.verbs.compare import describe_tests
 if TYPE_CHECKING:
     from karat.report.formats import Problem
     from karat.report.view import View
+    from karat.verbs.sweep import Sweep
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -37,12 +39,13 @@ _SPECIAL = {
     "×": r"$\times$",
     "✓": r"$\checkmark$",
     "✗": r"$\times$",
+    "·": r"$\cdot$",
 }
 
 
 def text(words: str) -> str:
     """Words as LaTeX shows them."""
-    flat = re.sub(r'[\\~^<>|`"Δ−–≥≤…→×✓✗&%$#_{}]', lambda c: _SPECIAL.get(c[0], "\\" + c[0]), plain(words))
+    flat = re.sub(r'[\\~^<>|`"Δ−–≥≤…→×✓✗·&%$#_{}]', lambda c: _SPECIAL.get(c[0], "\\" + c[0]), plain(words))
     flat = flat.replace("\N{REPLACEMENT CHARACTER}", "?")  # which fonts of LaTeX lack
     flat = re.sub(r"-(?=-)", "-{}", flat)  # which would become a dash
     return "{}" + flat if flat[:1] in ("[", "*") else flat  # else they would be read as belonging to the row before
@@ -59,6 +62,7 @@ def render(view: View) -> str:
             *(f"% note: {text(line)}" for line in (*(r.text for r in view.remarks), *view.notes)),
             *_systems(view),
             "",
+            *(_curves(view.sweep) if view.sweep is not None else ()),
             *(_gates(view) if view.gates else ()),
         ]
     )
@@ -165,6 +169,17 @@ def _sizes(view: View) -> str:
     main = max(metrics, key=lambda size: len(metrics[size]))
     others = "; ".join(f"{', '.join(names)}: {size}" for size, names in metrics.items() if size != main)
     return f"{main} {'query' if main == '1' else 'queries'}{f' ({others})' if others else ''}"
+
+
+def _curves(sweep: Sweep) -> list[str]:
+    """The area, the knee and the end of the rise of each curve."""
+    heads, rows = curve_table(sweep)
+    texts = len(heads) - len(HEADS)
+    lines = [r"\begin{tabular}{" + "l" * texts + "r" * len(HEADS) + "}", r"\toprule"]
+    lines += [" & ".join(map(text, heads)) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(text, row)) + r" \\" for row in rows]
+    note = rf"\multicolumn{{{len(heads)}}}{{l}}{{\footnotesize {text(LEGEND)}.}} \\"
+    return [*lines, r"\bottomrule", note, r"\end{tabular}", ""]
 
 
 def _gates(view: View) -> list[str]:

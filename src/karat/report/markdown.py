@@ -11,6 +11,7 @@ from karat.gates.wording import advise, figure_of, label_gate, note_pooling, not
 from karat.metrics.grammar import PRIMARY, choose_primary
 from karat.report.by_judge import JudgedSection, describe_judged
 from karat.report.marks import NO_DECISION, emoji_of, mark_of
+from karat.report.sweep import LEGEND, curve_table, headline
 from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_of
 from karat.results.decisions import Decision, describe_families
@@ -64,7 +65,14 @@ def render(view: View) -> str:
     if view.verdict:
         parts = [_metrics(view), _gates(view), *_judged(view), _segments(view), _falls(view)]
     else:
-        parts = [_systems(view), *_judged(view), *_changes(view), *_statements(view), *_values_by_segment(view)]
+        parts = [
+            *_curves(view),
+            _systems(view),
+            *_judged(view),
+            *_changes(view),
+            *_statements(view),
+            *_values_by_segment(view),
+        ]
     parts += [*_components(view), _queries(view) if view.verdict else "", _readings(view)]
     if view.differences:
         differences = "; ".join(map(str, view.differences))
@@ -121,6 +129,8 @@ def _render_reliability(view: View) -> str:
 
 def _headline(view: View) -> str:
     """What is better, or how good it is, by the primary metric."""
+    if view.sweep is not None:
+        return text(headline(view.sweep), SENTENCE)
     metric = _leading(view)
     rows = [d for d in view.decisions if d.segment is None and d.metric == metric]
     if len(rows) == 1:
@@ -134,6 +144,16 @@ def _headline(view: View) -> str:
 
 def _leading(view: View) -> str:
     return next((d.metric for d in view.decisions if d.primary), choose_primary(view.metrics))
+
+
+def _curves(view: View) -> list[str]:
+    """The area, the knee and the end of the rise of each curve of a sweep."""
+    if view.sweep is None:
+        return []
+    heads, rows = curve_table(view.sweep)
+    table = lay_table(list(heads), [[code(first), *map(text, cells)] for first, *cells in rows[:ROWS]])
+    more = f"\n\nand {plural(len(rows) - ROWS, 'more curve')}" if len(rows) > ROWS else ""
+    return [f"{table}{more}\n\n{text(LEGEND, SENTENCE)}"]
 
 
 def _systems(view: View) -> str:

@@ -147,6 +147,7 @@ class View:
     known_pairs: Mapping[str, PairwiseTest] = field(default_factory=dict)
     """By metric: the test of all pairs, where a comparison made it."""
     plan: Plan | None = None
+    sweep: Sweep | None = None
     reliability: Reliability | None = None
     """How far the collection can be trusted, where that was asked for."""
     tables: Mapping[str, str | None] = field(default_factory=dict)
@@ -268,7 +269,7 @@ def _view_verb(source: Comparison | Check | Sweep | Plan | Reliability) -> View:
         present = {metric for one in systems for metric in one.run.values}
         metrics = tuple(m for m in view.metrics if m in present)
         known = remarks_of([one.run for one in systems])
-        return replace(view, source=source, metrics=metrics, systems=systems, remarks=known)
+        return replace(view, source=source, sweep=source, metrics=metrics, systems=systems, remarks=known)
     return _view_check(source)
 
 

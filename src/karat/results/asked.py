@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.grammar import parse
+from karat.results.values import rankings_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,21 +42,42 @@ def find_unanswered(run: RunResult, queries: Queries | None, answered: Iterable[
     return [q for q in questions if q not in own and q not in rankings.query_ids]
 
 
-def describe_unequal_answers(runs: Sequence[RunResult]) -> list[str]:
-    """That figures of what runs say themselves are over different queries, because some answer more than others."""
-    if len(runs) < 2:
-        return []
-    out: dict[str, list[str]] = {}
-    for metric in runs[0].values:
+def undefined_text(metric: str, lacking: int, total: int) -> str:
+    """That queries have no value, as a note on a single run."""
+    return f"{metric}: {lacking:,} of {total:,} queries have no value"
+
+
+def describe_undefined(run: RunResult, metric: str) -> str:
+    """The note on a run of how many queries have no value of a metric; empty where its file does not say."""
+    if run.rankings is None or metric not in run.values:
+        return ""
+    total = len(rankings_for(parse(metric), run.rankings))
+    return undefined_text(metric, total - len(queries_with_value(run, metric)), total)
+
+
+def find_unequal_answers(runs: Sequence[RunResult]) -> dict[str, str]:
+    """Of the metrics that are over different queries, because some runs answer more: how many each run has values of.
+
+    These are figures of what runs say themselves. Runs that have values of all queries are not named.
+    """
+    out: dict[str, str] = {}
+    for metric in runs[0].values if len(runs) > 1 else ():
         if not parse(metric).over_whole_run or not all(metric in run.values for run in runs):
             continue
         answered = [set(queries_with_value(run, metric)) for run in runs]
-        whole = len(set().union(*answered))
-        for run, mine in zip(runs, answered, strict=True):
-            if len(mine) < whole:
-                lack = f"{run.name} has values of {len(mine):,} of the {whole:,} queries that these runs answer"
-                out.setdefault(lack, []).append(metric)
-    return [f"{', '.join(metrics)}: {lack}" for lack, metrics in out.items()]
+        if all(mine == answered[0] for mine in answered):
+            continue
+        total = len(set().union(*answered, *(_asked(run, metric) for run in runs)))
+        lacking = [(run.name, len(mine)) for run, mine in zip(runs, answered, strict=True) if len(mine) < total]
+        (first, count), *others = lacking
+        rest = "".join(f", {name} of {n:,}" for name, n in others)
+        out[metric] = f"{first} has values of {count:,} of {total:,} queries{rest}"
+    return out
+
+
+def _asked(run: RunResult, metric: str) -> Sequence[str]:
+    """The queries that a metric of a run is about, with a value or without."""
+    return rankings_for(parse(metric), run.rankings).query_ids if run.rankings is not None else ()
 
 
 def _logged(run: RunResult) -> set[str]:

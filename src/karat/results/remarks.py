@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.grammar import choose_primary, parse
-from karat.model.policy import earns_gain, is_relevant
+from karat.model.policy import RELEVANT, earns_gain, is_relevant
 from karat.read.cases import PUBLISHABLE
 from karat.records import dataclass
-from karat.results.asked import describe_unequal_answers
+from karat.results.asked import describe_undefined, find_unequal_answers
 from karat.results.depths import describe_depths
 from karat.results.figures import figure
 from karat.results.words import independent_text, plural, queries_text, unequal_text
@@ -68,19 +68,33 @@ def data_remarks(
     """
     remarks = {run.name: warnings(run) for run in runs}
     mismatches = {text for run in runs for text in run.mismatches}
-    notes = {run.name: [text for text in run.notes if text not in mismatches] for run in runs}
+    unequal = find_unequal_answers([*beside, *runs])
+    notes = {
+        run.name: [
+            text for text in run.notes if text not in {*mismatches, *(describe_undefined(run, m) for m in unequal)}
+        ]
+        for run in runs
+    }
     return (
         *(Remark(text, True) for text in _few_cases(runs)),
         *(Remark(text, True) for text in _say_once(remarks, of_all=None if of_more else "all runs: ")),
         *(Remark(text, True) for text in _say_once({run.name: _gold_warnings(run) for run in runs}, of_all="")),
         *(Remark(text, True) for text in describe_depths([*beside, *runs])),
-        *(Remark(text, True) for text in describe_unequal_answers([*beside, *runs])),
+        *(Remark(text, True) for text in _by_metrics(unequal)),
         *(Remark(text, False) for text in [BY_GOLD] if any(run.by_judge is not None for run in runs)),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_units, runs)) if text),
         *(Remark(text, False) for text in few_queries(runs)),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_days, runs)) if text),
         *(Remark(text, False) for text in _say_once(notes, of_all="")),
     )
+
+
+def _by_metrics(statements: Mapping[str, str]) -> list[str]:
+    """Each statement with the metrics that it holds for before it."""
+    metrics: dict[str, list[str]] = {}
+    for metric, statement in statements.items():
+        metrics.setdefault(statement, []).append(metric)
+    return [f"{', '.join(names)}: {statement}" for statement, names in metrics.items()]
 
 
 def _say_once(texts: Mapping[str, Sequence[str]], *, of_all: str | None) -> list[str]:
@@ -237,7 +251,12 @@ def _left_out(run: RunResult) -> str:
 
 
 def _nothing_found(run: RunResult) -> str:
-    """Ids of two kinds make every value 0; a run that shares no query with the gold says so itself."""
+    """Ids of two kinds make every value 0, and so do cutoffs above all relevant docs, which are in order.
+
+    A run that shares no query with the gold says so itself.
+    """
+    if run.rankings is not None and run.rankings.hits(RELEVANT).any():
+        return ""
     hopeless = {n for names in _out_of_reach(run).values() for n in names}
     names = [n for n in run.values if _of_relevance(n) and n not in hopeless]
     answered = run.counts.get("queries", 0) > run.counts.get("missing", 0)

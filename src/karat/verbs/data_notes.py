@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.model.policy import is_relevant
+from karat.results.asked import undefined_text
 from karat.results.values import rankings_for
 from karat.results.words import queries_text
 
@@ -83,7 +84,7 @@ def note_undefined(measures: list[Measure], values: Mapping[str, NDArray[np.floa
             "ontology" in measure.needs and "rel" not in dict(measure.params)
         ):
             continue
-        n, known = len(rankings_for(measure, rankings)), len(column) - np.count_nonzero(undefined)
+        n, known = len(rankings_for(measure, rankings)), len(column) - int(np.count_nonzero(undefined))
         if known < n:
-            notes.append(f"{name}: {n - known:,} of {n:,} queries have no value")
+            notes.append(undefined_text(name, n - known, n))
     return notes

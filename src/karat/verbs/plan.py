@@ -20,14 +20,16 @@ from karat.gates.plans import GateForecast, Truth, TruthForecast, WorkItem, choo
 from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import PRIMARY, parse
+from karat.read.files import check_path
 from karat.records import dataclass
+from karat.results.depths import NAMED
 from karat.results.figures import percent_text
 from karat.results.pairing import pair_on_basis, paired
 from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
 from karat.results.table import Cell, Documented, Table
-from karat.results.words import BASELINE, UnitWord, round_up, units_text
+from karat.results.words import BASELINE, UnitWord, plural, round_up, units_text
 from karat.stats.defaults import MIN_UNITS
 from karat.stats.intervals import checked_count, checked_share
 from karat.stats.planning import SIMULATED, Dialogue, Population, find_units
@@ -72,11 +74,16 @@ class Plan(Documented):
         if not self.work:
             return "every gate is decided by the queries at hand"
         first, *rest = sorted(self.work, key=lambda item: not item.is_counted)
-        more = f"; {len(rest)} more {'is' if len(rest) == 1 else 'are'} undecided" if rest else ""
-        others = list(dict.fromkeys(label_gate(item.gate) for item in rest if not item.ruling.needs_queries))
-        if others and first.ruling.needs_queries:
-            more += f", not by queries alone: {', '.join(others)}"
-        return f"{label_gate(first.gate)}: {first.statement}{more}"
+        label, labels = label_gate(first.gate), [label_gate(item.gate) for item in rest]
+        places, others = labels.count(label), len({*labels} - {label})
+        place = "segment" if first.segment is not None else "run"
+        counts = [f"{plural(places, f'more {place}')} of it"] if places else []
+        counts += [plural(others, "more gate")] if others else []
+        more = f"; {' and '.join(counts)} {'is' if places + others == 1 else 'are'} undecided" if counts else ""
+        hopeless = list(dict.fromkeys(label_gate(item.gate) for item in rest if not item.ruling.needs_queries))
+        if hopeless and first.ruling.needs_queries:
+            more += f"; more queries alone do not decide {', '.join(hopeless)}"
+        return f"{label}: {first.statement}{more}"
 
     def table(self) -> Table:
         """A row for each gate, truth and n."""
@@ -132,6 +139,8 @@ def _telling(gate: GateForecast) -> TruthForecast:
 def needed_text(gate: GateForecast, truth: TruthForecast, power: float) -> str:
     """How many units the right verdict needs if the truth is this."""
     if truth.search is None:
+        if gate.gate.at_mean:
+            return f"if the truth is {truth.label}, chance decides, however many {gate.each} there are"
         return f"if the truth is {truth.label}, no number of {gate.each} decides"
     chance = f"if the truth is {truth.label}, {truth.verdict} with a chance of {percent_text(power)} needs"
     beyond = f" (extrapolated: chances are simulated up to {SIMULATED:,})" if truth.search.extrapolated else ""
@@ -200,10 +209,11 @@ def plan(
             if sequential and rows[0].found.missing:
                 raise InputError(f"gate '{gate}': {rows[0].found.missing}")
             forecasts.append(_forecast_gate(gate, _cases(judged, gate, rows, rule), wishes, notes))
-        if dialogue is None:
+        failures = [row.where for row in rows if row.outcome == "fail"]
+        if failures:
+            notes.append(_describe_failure(gate, rows[0].run, failures))
+        elif dialogue is None:
             work += [work_item(row, power) for row in rows if row.outcome == "undecided"]
-    if any(case.units < FEW for case in forecasts):
-        notes.append(f"fewer than {FEW} units say how values are spread: take the figures as a rough guide")
     if any(run.sampling.sequential for run in judged.result.runs):
         notes.append(
             "sequential: the chances are those of one look at n queries; looks before it can only decide earlier"
@@ -215,6 +225,12 @@ def plan(
         power,
         tuple(dict.fromkeys(notes)),
     )
+
+
+def _describe_failure(gate: Gate, run: str, segments: list[str]) -> str:
+    """That a gate is decided: one segment that fails is enough, whatever more queries say of others."""
+    some = "; ".join(segments[:NAMED]) + ("; …" if len(segments) > NAMED else "")
+    return f"{label_gate(gate)} already fails on {run}{f' where {some}' if some else ''}: no work is listed for it"
 
 
 @dataclass(frozen=True)
@@ -267,6 +283,8 @@ def _judged(
         return check(result, gates, baseline=baseline, candidate=candidate, **options), _Rule()
     if runs is None:
         is_path = isinstance(source, (str, os.PathLike))
+        if is_path and not os.fspath(source).lower().endswith((".yaml", ".yml")) and not os.path.isdir(source):
+            check_path(os.fspath(source))  # the name of a saved result
         read = read_config(find_config(os.fspath(source) if is_path else None) if source is None or is_path else source)
         risk = read.config.risk
         rule = _Rule(Risk(risk.ship, risk.block) if risk else None, read.config.confidence.correction)
@@ -354,13 +372,15 @@ def _forecast_gate(gate: Gate, cases: Sequence[_Case], wishes: _Wishes, notes: l
     observed = cases[0].row.found.estimate if len(cases) == 1 else math.nan
     choice = choose_truths(gate, populations, _observe(cases, populations, wishes), wishes.truth, wishes.true_value)
     notes += [choice.note] if choice.note else []
+    if min(len(p.units) for p in populations) < FEW:
+        notes.append(f"fewer than {FEW} units say how values are spread: take the figures as a rough guide")
     return GateForecast(
         gate,
         cases[0].row.run,
         cases[0].row.against,
         observed,
         "conversation" if first.clustered else "query",
-        min(len(p.units) for p in populations),
+        sum(len(p.units) for case, p in zip(cases, populations, strict=True) if _says_spread(case)),
         first.turns,
         first.correlation() if first.clustered else math.nan,
         tuple(case.row.where for case in cases) if gate.every else (),
@@ -378,22 +398,24 @@ def _observe(cases: Sequence[_Case], populations: Sequence[Population], wishes: 
 
 def _populations(gate: Gate, cases: Sequence[_Case], wishes: _Wishes, notes: list[str]) -> list[Population]:
     """What samples are drawn from in each segment: its own values, or those of all where it has too few."""
-    own = [case.population for case in cases]
-    usable = [p for p, case in zip(own, cases, strict=True) if _is_usable(p, case.setting.minimum)]
+    usable = [case.population for case in cases if _says_spread(case)]
     if not usable:
         raise InputError(f"gate '{gate}': the values at hand are too few, or all equal, and do not say how others vary")
     largest = max(usable, key=lambda p: len(p.units))
     out = []
-    for case, population in zip(cases, own, strict=True):
-        if not _is_usable(population, case.setting.minimum):
+    for case in cases:
+        population = case.population
+        if not _says_spread(case):
             notes.append(f"{case.row.where} has too few values: those of the largest segment are taken instead")
             population = largest
         out.append(population if wishes.dialogue is None else population.with_dialogue(wishes.dialogue))
     return out
 
 
-def _is_usable(population: Population, least: int) -> bool:
-    return len(population.units) >= max(least, 2) and bool(np.ptp(population.scores) > 0)
+def _says_spread(case: _Case) -> bool:
+    """Whether the values of a segment are enough, and unequal: only those say how others vary."""
+    population = case.population
+    return len(population.units) >= max(case.setting.minimum, 2) and bool(np.ptp(population.scores) > 0)
 
 
 def _forecast_truth(

@@ -11,6 +11,7 @@ from karat.config.options import Options, Settings, takes_options
 from karat.errors import UsageError
 from karat.gates.basis import WORDS
 from karat.metrics.grammar import parse, parse_all
+from karat.metrics.registry import GOLD_ALONE
 from karat.metrics.relevance import SWEEP
 from karat.records import dataclass
 from karat.results.depths import NAMED
@@ -24,8 +25,9 @@ from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from karat.metrics.grammar import Measure
     from karat.results.by_judge import Basis
     from karat.results.document import CurveJson, DocumentJson
     from karat.stats.intervals import Interval
@@ -74,7 +76,7 @@ class Curve:
     def enough(self) -> int | None:
         """The smallest cutoff that reaches 98% of the deepest value; for curves that rise."""
         deepest = self.values[-1]
-        if deepest <= 0 or not rises(self.values):
+        if len(self.ks) < 2 or deepest <= 0 or not rises(self.values):
             return None
         return next(k for k, v in zip(self.ks, self.values, strict=True) if v >= ENOUGH * deepest)
 
@@ -182,6 +184,7 @@ def sweep(
 ) -> Sweep:
     """Curves over k, as deep as the runs go.
 
+    Unless `ks` are stated, they are 1, 3, 5, 10, 20, 50 and 100, and the ends of the longest and of the shortest lists.
     `sweep(result)` takes a result instead of gold and runs, or the file that one was saved in.
     """
     like = Settings.of(options).like
@@ -199,10 +202,25 @@ def sweep(
         result = (qrels if isinstance(qrels, Result) else load(qrels)).measure(measures)
     else:
         result = evaluate(qrels, runs, measures, **options)
+    cuts = cutoffs(map(_depth, result.runs)) if tuple(ks) == KS else ks
+    if len(cuts) > len(ks) and _can_measure_again(result, measures):
+        result = result.measure([*parse_all(metrics, ks=cuts, like=like), parse("num_ret")])
     curves = [c for run in result.runs for c in (*curves_of(run), *_curves_by_judge(run))]
     common = min((c.ks[-1] for c in curves), default=None)
     curves = [replace(c, common=common) for c in curves]
     return Sweep(result, tuple(curves), tuple(_describe_ends(result.runs, curves, ks)))
+
+
+def cutoffs(depths: Iterable[int]) -> list[int]:
+    """Those that are shown unless others are asked for: a curve ends, and areas are compared, where lists end."""
+    ends = sorted(depths)
+    return sorted({*KS, *(end for end in (*ends[:1], *ends[-1:]) if 0 < end < KS[-1])})
+
+
+def _can_measure_again(result: Result, measures: Sequence[Measure]) -> bool:
+    """Whether the rankings that a result holds are enough for other cutoffs."""
+    whole = all(run.rankings is not None and run.totals is None and run.by_judge is None for run in result.runs)
+    return whole and all(m.needs == GOLD_ALONE for m in measures)
 
 
 def _describe_ends(runs: Sequence[RunResult], curves: Sequence[Curve], ks: Sequence[int]) -> list[str]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.metrics.grammar import choose_primary, parse, parse_all
-from karat.metrics.relevance import SWEEP
 from karat.model.policy import RELEVANT, is_relevant
 from karat.report.html.clean_text import LONGEST, NAME, cut, cut_all, name
 from karat.report.html.model import (
@@ -37,7 +36,7 @@ from karat.results.words import SharedLevels, condition_text
 from karat.stats.aggregates import NEUTRAL
 from karat.store.codec import rounded
 from karat.verbs.sweep import METRICS as CURVED
-from karat.verbs.sweep import curves_of
+from karat.verbs.sweep import curves_of, cutoffs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -251,10 +250,20 @@ def _tradeoffs(result: Result, primary: str) -> list[str]:
 
 def _curves(result: Result) -> list[CurveLine]:
     """Metrics at growing cutoffs, from the ranks of the gold."""
-    measures = [*parse_all(CURVED, ks=list(SWEEP)), parse("num_ret")]
+    returned = parse("num_ret")
+    rankings = {
+        run.name: run.rankings
+        for run in result.runs
+        if run.top is not None and run.rankings is not None and not run.is_without_gold
+    }
+    depths = [int(returned(each).max(initial=0)) for each in rankings.values()]
+    ks = [k for k in cutoffs(depths) if k <= max(depths, default=0)]
+    if len(ks) < 2:  # a point is no curve
+        return []
+    measures = [*parse_all(CURVED, ks=ks), returned]
     out = []
     for run in result.runs:
-        if run.top is None or run.rankings is None or run.is_without_gold:
+        if run.rankings is None or run.name not in rankings:
             continue
         values = {m.name: m(run.rankings) for m in measures}
         deep = replace(run, query_ids=run.rankings.query_ids, values=values, sampling=replace(run.sampling, by=()))

@@ -116,7 +116,9 @@ def _show_part(part: DatasetBench, bench: Bench) -> None:
     facts = bench.facts
     warm_up = queries_text(facts.warmup)
     warm = f"latency after {warm_up} of warm-up, {plural(facts.workers, 'worker')}"
-    size = f"{len(part.dataset.corpus):,} passages, {len(part.dataset.queries):,} queries, k = {facts.k}"
+    corpus = part.dataset.corpus
+    unit = "doc" if all(corpus.parent(one) == one for one in corpus.ids) else "passage"
+    size = f"{plural(len(corpus), unit)}, {queries_text(len(part.dataset.queries))}, k = {facts.k}"
     out.print(line((plain(part.dataset.name), "bold"), f": {size}; {warm}"))
     gold = str(part.dataset.gold) if isinstance(part.dataset.gold, str) else part.dataset.name
     if len(part.result) > WIDE:

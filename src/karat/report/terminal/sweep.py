@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from karat.errors import UsageError
 from karat.report.by_judge import describe_judge
+from karat.report.sweep import HEADS, LEGEND, figures_of
 from karat.report.terminal.console import console, grid, line, note
-from karat.results.figures import estimate_figure, share_figure
+from karat.results.figures import estimate_figure
 from karat.results.words import plain
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def show(sweep: Sweep) -> None:
             out.print(line(row), no_wrap=True, crop=True)
         ks = max((c.ks for c in curves), key=len)
         wide = out.width >= 40 + 17 * len(ks)
-        heads = (*(f"k={k}" for k in ks), "area", "knee", "98% at")
+        heads = (*(f"k={k}" for k in ks), *HEADS)
         table = grid("run", *heads, gap=2 if wide else 1)
         for column in table.columns[1:]:  # a long name is cut before a number is
             column.min_width = 5
@@ -40,8 +41,8 @@ def show(sweep: Sweep) -> None:
             fields = plain(", ".join(f"{a}={b}" for a, b in (curve.segment or {}).items()))
             figures = [estimate_figure(f"{metric}@{k}", p) for k, p in zip(curve.ks, curve.points, strict=True)]
             cells = [one.short for one in figures] + [""] * (len(ks) - len(figures))
-            last = (share_figure(curve.area).short, str(curve.knee or "–"), _enough(curve))
-            table.add_row(f"  {fields}" if fields else plain(curve.label), *cells, *last)
+            area, *last = figures_of(curve)
+            table.add_row(f"  {fields}" if fields else plain(curve.label), *cells, area.short, *last)
             if curve.segment is None and wide:
                 table.add_row("", *(line(one.interval, style="dim") for one in figures))
         out.print(table)
@@ -50,20 +51,7 @@ def show(sweep: Sweep) -> None:
         out.print(note(plain(text), serious=True))
     if sweep.result.judge is not None:
         out.print(line(plain(describe_judge(sweep.result.judge)), style="dim"))
-    out.print(
-        line(
-            "area: under the curve over k · knee: the k after which more gives little (Kneedle) · 98% at: the smallest"
-            " k with 98% of the deepest value; both for curves that rise with k",
-            style="dim",
-        )
-    )
-
-
-def _enough(curve: Curve) -> str:
-    """The last cutoff is where a curve that still rises happens to end."""
-    if curve.enough is None:
-        return "–"
-    return f"{curve.enough} (last)" if curve.enough == curve.ks[-1] else str(curve.enough)
+    out.print(line(LEGEND, style="dim"))
 
 
 def plot_lines(curves: list[Curve]) -> list[str]:

@@ -16,6 +16,7 @@ from karat.records import dataclass
 from karat.results.document import BenchJson, DatasetJson, DocumentJson
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION, Result
+from karat.results.sampling import split_groups
 from karat.results.table import Documented, Table
 from karat.retrieve.corpus import Corpus, rechunk
 from karat.retrieve.protocol import Retriever, everything_in
@@ -253,7 +254,7 @@ def _names(specs: Iterable[str], chunks: Sequence[Chunks]) -> list[str]:
 
 
 def _name(label: str, chunk: Chunks) -> str:
-    return label if chunk is None else f"{label} {chunk[0]}+{chunk[1]}"
+    return label if chunk is None else f"{label} {chunk[0]}:{chunk[1]}"
 
 
 @dataclass
@@ -390,10 +391,12 @@ class _Job:
             table = with_domains(table, self.dataset.qrels, self.dataset.ontology)
         if settings.data.queries is None:
             settings = settings.change(queries=table)
-        if settings.intervals.by is None and self.dataset.entries:
-            settings = settings.change(by=[name for name in SEGMENTS if len(set(table.field(name).values())) > 1])
-        elif settings.intervals.by is None and len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
-            settings = settings.change(by=LANGUAGE)
+        by = settings.intervals.by
+        if self.dataset.entries:
+            if by is None:
+                settings = settings.change(by=[name for name in SEGMENTS if len(set(table.field(name).values())) > 1])
+        elif len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
+            settings = settings.change(by=list(dict.fromkeys((*split_groups(by), (LANGUAGE,)))))
         if settings.data.ontology is None:
             settings = settings.change(ontology=self.dataset.ontology)
         logs = {name: read_run(path, name=name) for name, path in runs.logs.items()}

@@ -98,8 +98,9 @@ function showCurveNote() {
   const metric = $("sweep-metric").value, curves = curvesOf(metric);
   $("sweep-title").textContent = metric + " by cutoff";
   const notes = curves.filter((c) => c.enough && mainRuns().includes(c.run)).map((c, i) => {
-    const deepest = c.k[c.k.length - 1];
-    return [i ? "; " : "", own(c.run), c.enough === deepest ? ` has not levelled off by k = ${deepest}` : ` levels off at k = ${c.enough} (98% of its value at ${deepest})`];
+    const last = c.k.length - 1, deepest = c.k[last];
+    const end = c.mean[last] === 1 ? ` reaches ${c.text[last]} at k = ${deepest}` : ` has not levelled off by k = ${deepest}`;
+    return [i ? "; " : "", own(c.run), c.enough === deepest ? end : ` levels off at k = ${c.enough} (98% of its value at ${deepest})`];
   });
   $("sweep-note").replaceChildren(...notes.flat(2), notes.length ? "." : "");
   const ks = curves.reduce((a, c) => (c.k.length > a.length ? c.k : a), []);
