@@ -356,7 +356,7 @@ def test_a_gate_that_one_segment_fails_asks_for_no_work_in_others() -> None:
     }
     outlook = karat.plan(result, None, gate, truth=0.1, sizes=(25,))
     assert outlook.work == ()
-    assert f"{gate} already fails on new where language = en: no work is listed for it" in outlook.notes
+    assert f"{gate} already fails on new where language = en, so it asks for no more queries" in outlook.notes
 
 
 def test_work_on_few_queries_promises_no_decision(tmp_path: Path) -> None:

@@ -230,7 +230,9 @@ def plan(
 def _describe_failure(gate: Gate, run: str, segments: list[str]) -> str:
     """That a gate is decided: one segment that fails is enough, whatever more queries say of others."""
     some = "; ".join(segments[:NAMED]) + ("; …" if len(segments) > NAMED else "")
-    return f"{label_gate(gate)} already fails on {run}{f' where {some}' if some else ''}: no work is listed for it"
+    return (
+        f"{label_gate(gate)} already fails on {run}{f' where {some}' if some else ''}, so it asks for no more queries"
+    )
 
 
 @dataclass(frozen=True)
