@@ -77,6 +77,8 @@ class GateEvidence:
     """How many random draws the ends rest on; 0: none."""
     same_lists: bool = False
     """Whether the ranked lists of both runs are identical, and determine the metric."""
+    may_have_same_lists: bool = False
+    """Whether they may be: the values are the same, and the results do not hold the lists."""
     not_pooled: str = ""
     """Why a segment of a pooled gate is judged by itself."""
     missing: str = ""
@@ -127,11 +129,21 @@ class Ruling:
     """Whether an undecided gate lacks queries; otherwise more of them alone would not decide it."""
 
 
+_LISTS_UNKNOWN = "whether the ranked lists are identical, which would decide it, is known with details=True"
+
+
 def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling:
     """Compare the end of the interval, or the point, with the threshold. Nothing passes without a value.
 
     `power` is the chance with which the number of more queries that an undecided gate asks for would decide it.
     """
+    ruling = _judge(gate, evidence, power)
+    if ruling.outcome != "undecided" or not evidence.may_have_same_lists:
+        return ruling
+    return replace(ruling, why=f"{ruling.why}; {_LISTS_UNKNOWN}")
+
+
+def _judge(gate: Gate, evidence: GateEvidence, power: float) -> Ruling:
     if evidence.missing:
         return Ruling("undecided", evidence.missing)
     if math.isnan(evidence.estimate):
