@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from karat.records import dataclass
 from karat.results.figures import share_figure
 from karat.results.table import Table, Tabular
+from karat.stats.intervals import ALL_EQUAL
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Evidence:
         figure = share_figure(interval.estimate, interval.low, interval.high).sentence
         limit = f" {beyond} {self.threshold:g}" if beyond else ""
         grades = f" with grades by {self.judge}" if self.judge else ""
-        return f"{self.value}{grades} {figure}{limit} (n={interval.n:,})"
+        equal = "; all values are equal, which gives no interval" if interval.method == ALL_EQUAL else ""
+        return f"{self.value}{grades} {figure}{limit} (n={interval.n:,}{equal})"
 
     def _fall_text(self, threshold: float) -> str:
         """How much lower a value is than elsewhere: `recall@5 is 0.21 [0.14, 0.28] lower here than in the rest`."""
