@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from karat.model.json_data import JsonObject
     from karat.results.by_judge import JudgeIdentity
+    from karat.results.remarks import Remark
     from karat.stats.intervals import Interval
 
 FORMAT_VERSION = 1
@@ -125,6 +126,8 @@ class Diagnosis(Tabular):
     """Whose grades count where the gold has none, for values that judged grades feed."""
     notes: tuple[str, ...] = ()
     """Which values rest on a judge's grades, and why others do not."""
+    remarks: tuple[Remark, ...] = ()
+    """What else is odd about the data, as an evaluation says it."""
 
     @property
     def skipped(self) -> dict[str, list[str]]:
@@ -171,7 +174,8 @@ class Diagnosis(Tabular):
         ]
         columns = ("code", "finding", "subject", "weight", "evidence", "cause", "queries")
         heads = ("finding", "weight", "evidence", "likely cause", "queries")
-        return Table(columns, rows, heads, cells, f"{self.run}: {self.summary}")
+        notes = (*(remark.text for remark in self.remarks), *self.notes)
+        return Table(columns, rows, heads, cells, f"{self.run}: {self.summary}", notes)
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.run}: {self.summary})"
@@ -187,6 +191,7 @@ class Diagnosis(Tabular):
             "healthy": self.healthy,
             "summary": self.summary,
             "warnings": list(self.mismatches),
+            "remarks": [remark.text for remark in self.remarks],
             "findings": [f.as_json() for f in self.findings],
             "unchecked": dict(self.unchecked),
             "undecided": list(self.undecided),

@@ -67,6 +67,7 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
         signals.mismatches,
         signals.judge,
         signals.notes,
+        signals.remarks,
     )
 
 
