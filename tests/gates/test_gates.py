@@ -831,3 +831,15 @@ def test_lists_are_read_again_only_where_they_may_be_identical(monkeypatch: pyte
     assert not read
     karat.evaluate(gold, {"a": run, "b": run, "c": {"q1": ["a"]}}, "mrr")
     assert len(read) == 2
+
+
+def test_a_gate_names_missing_values_and_the_interval_where_both_leave_it_open() -> None:
+    gate = parse_gate("cost.tokens no worse than baseline by 5%")
+    open_by_both = judge(gate, mean(-11.0, -26.0, 3.3, absent=1, skippable=True))
+    assert (
+        "1 query has no value" in open_by_both.why
+        and "a baseline file has to be blessed with it too" in open_by_both.why
+    )
+    assert open_by_both.why.endswith("besides, the threshold is inside the interval")
+    by_one = judge(gate, mean(-11.0, -26.0, -3.3, absent=1, skippable=True))
+    assert by_one.outcome == "undecided" and "besides" not in by_one.why

@@ -120,3 +120,9 @@ def test_json_holds_every_remark() -> None:
     assert alone.as_json()["warnings"] == [*said, unjudged]
     two = karat.compare(gold, {"a": LISTS, "b": LISTS}, "mrr", queries=table)
     assert two.as_json()["warnings"] == [*said, f"{unjudged}, b 60 of 90"]
+
+
+def test_ids_are_not_doubted_where_nothing_was_returned() -> None:
+    notes = karat.evaluate({"q1": {"a": 1}}, {"q1": []}, "mrr").notes
+    assert "1 query of the gold got an empty list" in notes
+    assert not any("check the ids" in note for note in notes)

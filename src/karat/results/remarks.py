@@ -241,7 +241,8 @@ def _nothing_found(run: RunResult) -> str:
     hopeless = {n for names in _out_of_reach(run).values() for n in names}
     names = [n for n in run.values if _of_relevance(n) and n not in hopeless]
     answered = run.counts.get("queries", 0) > run.counts.get("missing", 0)
-    if not names or not answered or any(np.nan_to_num(run.values[n]).any() for n in names):
+    returned = run.rankings is None or bool((run.rankings.returned > 0).any())
+    if not names or not answered or not returned or any(np.nan_to_num(run.values[n]).any() for n in names):
         return ""
     if run.judged is not None and not np.nan_to_num(run.judged).any():
         return "no judged doc was returned for any query: check the ids"
