@@ -126,3 +126,12 @@ def test_ids_are_not_doubted_where_nothing_was_returned() -> None:
     notes = karat.evaluate({"q1": {"a": 1}}, {"q1": []}, "mrr").notes
     assert "1 query of the gold got an empty list" in notes
     assert not any("check the ids" in note for note in notes)
+
+
+def test_data_frames_have_the_segments() -> None:
+    queries = {"q1": {"l": "de"}, "q2": {"l": "en"}}
+    result = karat.evaluate(
+        {q: {"a": 1} for q in queries}, {"q1": ["a"], "q2": ["x", "a"]}, "mrr", queries=queries, by="l"
+    )
+    rows = result.table().to_dict()
+    assert list(zip(rows["segment"], rows["value"], strict=True)) == [(None, 0.75), ("l = de", 1.0), ("l = en", 0.5)]
