@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import TYPE_CHECKING
 
 import karat
@@ -135,3 +136,12 @@ def test_data_frames_have_the_segments() -> None:
     )
     rows = result.table().to_dict()
     assert list(zip(rows["segment"], rows["value"], strict=True)) == [(None, 0.75), ("l = de", 1.0), ("l = en", 0.5)]
+
+
+def test_no_figures_have_a_reason_where_all_queries_are_marked_no_answer(tmp_path: Path) -> None:
+    queries = {"q1": {"text": "hi", "no_answer": True}}
+    result = karat.evaluate({"q1": {"a": 0}}, {"q1": ["b", "a"]}, "mrr", queries=queries, details=True)
+    assert "all queries are marked no_answer, and metrics that need gold leave them out" in result.notes
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        karat.write_report(result, str(tmp_path / "page.html"))

@@ -138,6 +138,8 @@ def warnings(run: RunResult) -> list[str]:
     c = run.counts
     out = [text] if (text := _nothing_found(run)) else []
     out += run.mismatches
+    if c.get("no_answer") and not c.get("queries"):
+        out.append("all queries are marked no_answer, and metrics that need gold leave them out")
     if c.get("missing"):
         scope = ": left out" if run.policy.missing == "skip" else ""
         out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results{scope}")

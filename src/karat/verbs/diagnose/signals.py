@@ -331,7 +331,7 @@ class _Reader:
                 self.missing["pool"] = f"the ids in `stages.{raw}` do not match those of the gold"
             else:
                 self.values["pool"] = before[POOL]
-        elif np.median(self.values["returned"]) >= DEEP:
+        elif len(self.ids) and np.median(self.values["returned"]) >= DEEP:
             lists = final_lists(self.run)
             self.values["pool"] = measure_over([POOL], self.rankings, self.ids)[POOL]
             self.labels["pool"] = POOL
