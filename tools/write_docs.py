@@ -141,9 +141,10 @@ $ karat diagnose result.json --json -      # a saved result says what its run lo
 
 Rules over measured values name the likely cause of what is lost, with the evidence, what to try, and the queries
 concerned. A value is *low* when the upper end of its interval is below the threshold, and *high* when the lower
-end is above it: what these queries cannot show is not said. Rules are asked in this order. Queries that are
-explained by a wrong route or a failing segment are left out of the rules after it; once docs newer than as_of are
-found, later rules look at gold, stages and final lists without them; a rule rests once one holds that explains the
+end is above it: what these queries cannot show is not said. Values that are all equal, and not at an end of their
+scale, have no interval: the value itself is compared, and the evidence says so. Rules are asked in this order. Queries
+that are explained by a wrong route or a failing segment are left out of the rules after it; once docs newer than as_of
+are found, later rules look at gold, stages and final lists without them; a rule rests once one holds that explains the
 same loss. Queries without a relevant doc in the gold can lose nothing, and no rule is about them.
 
 The **weight** is what a finding costs on average over all queries, in points of recall@5 (routes and segments: of

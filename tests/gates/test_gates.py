@@ -793,3 +793,53 @@ def test_a_segment_without_gold_that_the_run_lacks_is_undecided(tmp_path: Path) 
         row = karat.check(result, [gate]).rows[-1]
         assert row.outcome == "undecided"
         assert row.judged.why == "12 queries with kind = offtopic, none with results in this run"
+
+
+@pytest.mark.parametrize("details", [False, True])
+def test_identical_lists_decide_with_details_and_without(tmp_path: Path, details: bool) -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    run = {q: ["a", "x"] if i % 2 else ["x", "a"] for i, q in enumerate(gold)}
+    other = {q: [d.replace("x", "y") for d in docs] for q, docs in run.items()}
+    result = karat.evaluate(gold, {"a": run, "b": dict(run), "c": other}, "mrr", details=details)
+    result.save(tmp_path / "saved.json")
+    for one in (result, karat.load(tmp_path / "saved.json")):
+        gates = ("mrr no worse than b by 0.01", "mrr better than b", "mrr no worse than c by 0.01")
+        verdicts = [karat.check(one, [gate], candidate="a").verdict for gate in gates]
+        assert verdicts == ["SHIP", "BLOCK", "INCONCLUSIVE"]
+
+
+def test_a_gate_says_that_the_lists_may_be_identical_where_nobody_knows() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    run = {q: ["a", "x"] if i % 2 else ["x", "a"] for i, q in enumerate(gold)}
+    longer = {q: [*docs, "y"] for q, docs in run.items()}
+    here, there, third = (karat.evaluate(gold, one, "mrr") for one in (run, run, longer))
+    gate = ["mrr no worse than baseline by 0.01"]
+    unknown = karat.check(here, gate, baseline=there)
+    assert unknown.verdict == "INCONCLUSIVE" and "identical" in unknown.why
+    assert "identical" not in karat.check(here, gate, baseline=third).why  # these returned more docs
+
+
+def test_lists_are_read_again_only_where_they_may_be_identical(monkeypatch: pytest.MonkeyPatch) -> None:
+    from karat.verbs import evaluate as module
+
+    read: list[int] = []
+    build = module.build_top_lists
+    monkeypatch.setattr(module, "build_top_lists", lambda aligned: read.append(1) or build(aligned))
+    gold = {"q1": {"a": 1}, "q2": {"a": 1}}
+    run = {"q1": ["a", "x"], "q2": ["x", "a"]}
+    karat.evaluate(gold, {"a": run, "b": {**run, "q2": ["a"]}}, "mrr")
+    assert not read
+    karat.evaluate(gold, {"a": run, "b": run, "c": {"q1": ["a"]}}, "mrr")
+    assert len(read) == 2
+
+
+def test_a_gate_names_missing_values_and_the_interval_where_both_leave_it_open() -> None:
+    gate = parse_gate("cost.tokens no worse than baseline by 5%")
+    open_by_both = judge(gate, mean(-11.0, -26.0, 3.3, absent=1, skippable=True))
+    assert (
+        "1 query has no value" in open_by_both.why
+        and "a baseline file has to be blessed with it too" in open_by_both.why
+    )
+    assert open_by_both.why.endswith("besides, the threshold is inside the interval")
+    by_one = judge(gate, mean(-11.0, -26.0, -3.3, absent=1, skippable=True))
+    assert by_one.outcome == "undecided" and "besides" not in by_one.why

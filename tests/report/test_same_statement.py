@@ -154,7 +154,7 @@ def test_results_show_themselves_and_give_frames(result: karat.Result, check: ka
         assert len(frame) == len(shown.to_polars()) == len(shown.table().rows) > 0
     assert "p adj." in compared._repr_html_()
     assert len(repr(result["new"])) < 120
-    assert set(result.to_pandas().columns) == {"run", "metric", "value", "low", "high", "n"}
+    assert set(result.to_pandas().columns) == {"run", "metric", "segment", "value", "low", "high", "n"}
 
 
 def test_latex_prints_systems_as_rows_with_what_each_significantly_beats(result: karat.Result) -> None:

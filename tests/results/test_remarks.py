@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import TYPE_CHECKING
 
 import karat
@@ -120,3 +121,27 @@ def test_json_holds_every_remark() -> None:
     assert alone.as_json()["warnings"] == [*said, unjudged]
     two = karat.compare(gold, {"a": LISTS, "b": LISTS}, "mrr", queries=table)
     assert two.as_json()["warnings"] == [*said, f"{unjudged}, b 60 of 90"]
+
+
+def test_ids_are_not_doubted_where_nothing_was_returned() -> None:
+    notes = karat.evaluate({"q1": {"a": 1}}, {"q1": []}, "mrr").notes
+    assert "1 query of the gold got an empty list" in notes
+    assert not any("check the ids" in note for note in notes)
+
+
+def test_data_frames_have_the_segments() -> None:
+    queries = {"q1": {"l": "de"}, "q2": {"l": "en"}}
+    result = karat.evaluate(
+        {q: {"a": 1} for q in queries}, {"q1": ["a"], "q2": ["x", "a"]}, "mrr", queries=queries, by="l"
+    )
+    rows = result.table().to_dict()
+    assert list(zip(rows["segment"], rows["value"], strict=True)) == [(None, 0.75), ("l = de", 1.0), ("l = en", 0.5)]
+
+
+def test_no_figures_have_a_reason_where_all_queries_are_marked_no_answer(tmp_path: Path) -> None:
+    queries = {"q1": {"text": "hi", "no_answer": True}}
+    result = karat.evaluate({"q1": {"a": 0}}, {"q1": ["b", "a"]}, "mrr", queries=queries, details=True)
+    assert "all queries are marked no_answer, and metrics that need gold leave them out" in result.notes
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        karat.write_report(result, str(tmp_path / "page.html"))

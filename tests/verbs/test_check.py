@@ -1473,3 +1473,12 @@ def test_the_gate_of_init_without_runs_can_pass_and_validate_names_one_that_cann
     found = CliRunner().invoke(app, ["validate", "karat.yaml"])
     assert "can never pass: the gold allows at most 0.625" in found.output
     assert found.exit_code == 1
+
+
+def test_the_primary_metric_is_the_first_asked_for_in_a_check_too() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(12)}
+    runs = {"old": {q: ["x", "a"] for q in gold}, "new": {q: ["a", "x"] for q in gold}}
+    result = karat.evaluate(gold, runs, "mrr,hit@1")
+    found = karat.check(result, ["hit@1 better than baseline"], baseline="old")
+    assert [row.metric for row in found.comparisons if row.primary] == ["mrr"]
+    assert [row.metric for row in karat.compare(gold, runs, "mrr,hit@1").rows if row.primary] == ["mrr"]

@@ -749,3 +749,28 @@ def test_a_diagnosis_is_a_sentence_and_a_table(tmp_path: Path) -> None:
     assert frame["code"].tolist() == [finding.code for finding in found.findings]
     assert frame["queries"].tolist() == [len(finding.queries) for finding in found.findings]
     assert found.findings[0].title in found._repr_html_()
+
+
+def test_values_that_are_all_equal_have_no_interval_and_the_evidence_says_so() -> None:
+    gold = {f"q{i}": {"a": 2, "b": 1} for i in range(15)}
+    found = karat.diagnose(gold, {q: ["a", "x", "b"] for q in gold})
+    (finding,) = found.findings
+    assert finding.code == "distractors"
+    precision = next(e for e in finding.evidence if e.value == "precision at R")
+    assert str(precision) == "precision at R 0.500 < 0.75 (n=15; all values are equal, which gives no interval)"
+    assert precision.as_json()["ci"] == [None, None]
+    assert all(e.interval.low != e.interval.high for e in (*finding.evidence, *found.measured))
+
+
+def test_a_diagnosis_says_what_is_odd_about_the_data_as_an_evaluation_does(tmp_path: Path) -> None:
+    gold = {f"q{i:03}": {"a": 1} for i in range(100)}
+    run = {q: [] if i % 3 == 0 else ["a", "b"] for i, q in enumerate(gold)}
+    text = "34 queries of the gold got an empty list"
+    assert text in karat.evaluate(gold, run, "mrr").notes
+    found = karat.diagnose(gold, run)
+    assert text in found.as_json()["remarks"]
+    assert text in found.table().notes
+    (tmp_path / "gold.json").write_text(json.dumps(gold))
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    assert text in run_karat("diagnose", "gold.json", "run.json", cwd=tmp_path).stdout
+    assert text not in karat.diagnose(gold, {q: ["a", "b"] for q in gold}).as_json()["remarks"]

@@ -28,7 +28,7 @@ from karat.records import dataclass
 from karat.results.asked import find_unanswered, queries_with_value
 from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
-from karat.results.pairing import follows_lists, have_same_lists, pair_on_basis, paired
+from karat.results.pairing import follows_lists, have_same_lists, have_same_rankings, pair_on_basis, paired
 from karat.results.words import BASELINE, condition_text, segment_text
 from karat.stats.aggregates import Aggregate, ChangeScale, FigureChange, Statistic, estimate_figures, measure_changes
 from karat.stats.defaults import ALPHA, MIN_UNITS
@@ -360,6 +360,7 @@ class _View:
         evidence = replace(
             evidence,
             same_lists=self._same_lists and follows_lists(parse(gate.metric)),
+            may_have_same_lists=self._lists_unknown and self._has_equal_values(gate.metric),
             absent=len(absent),
             skippable=self._skips(gate),
         )
@@ -437,6 +438,20 @@ class _View:
     @cached_property
     def _same_lists(self) -> bool:
         return self.base is not None and have_same_lists(self.base, self.run)
+
+    @cached_property
+    def _lists_unknown(self) -> bool:
+        """Whether nobody knows if the lists are identical: judged docs at other ranks say that they are not."""
+        if self.base is None or None not in (self.base.ranked_lists, self.run.ranked_lists):
+            return False
+        known = self.base.rankings is not None and self.run.rankings is not None
+        return not known or have_same_rankings(self.base, self.run)
+
+    def _has_equal_values(self, metric: str) -> bool:
+        """Whether the baseline has the same value for every query, of a metric that the lists determine."""
+        assert self.base is not None
+        same = list(self.base.query_ids) == list(self.run.query_ids) and follows_lists(parse(metric))
+        return same and np.array_equal(self.base.values[metric], self.run.values[metric], equal_nan=True)
 
     def _measured(
         self,

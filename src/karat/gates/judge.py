@@ -14,8 +14,8 @@ from karat.metrics.grammar import parse
 from karat.records import dataclass
 from karat.results.figures import level_text
 from karat.results.no_spread import describe_equal_changes, describe_equal_values
+from karat.results.words import BASELINE, independent_text, round_up, segment_text
 from karat.results.words import Outcome as Outcome
-from karat.results.words import independent_text, round_up, segment_text
 from karat.stats.aggregates import ChangeScale, Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 Verdict = Literal["SHIP", "BLOCK", "INCONCLUSIVE"]
+_BLESS = " (a baseline file has to be blessed with it too)"
 INSIDE = "the threshold is inside the interval"
 """Why a gate is undecided where nothing more is to be said."""
 HALF = 0.674
@@ -77,6 +78,8 @@ class GateEvidence:
     """How many random draws the ends rest on; 0: none."""
     same_lists: bool = False
     """Whether the ranked lists of both runs are identical, and determine the metric."""
+    may_have_same_lists: bool = False
+    """Whether they may be: the values are the same, and the results do not hold the lists."""
     not_pooled: str = ""
     """Why a segment of a pooled gate is judged by itself."""
     missing: str = ""
@@ -127,11 +130,21 @@ class Ruling:
     """Whether an undecided gate lacks queries; otherwise more of them alone would not decide it."""
 
 
+_LISTS_UNKNOWN = "whether the ranked lists are identical, which would decide it, is known with details=True"
+
+
 def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling:
     """Compare the end of the interval, or the point, with the threshold. Nothing passes without a value.
 
     `power` is the chance with which the number of more queries that an undecided gate asks for would decide it.
     """
+    ruling = _judge(gate, evidence, power)
+    if ruling.outcome != "undecided" or not evidence.may_have_same_lists:
+        return ruling
+    return replace(ruling, why=f"{ruling.why}; {_LISTS_UNKNOWN}")
+
+
+def _judge(gate: Gate, evidence: GateEvidence, power: float) -> Ruling:
     if evidence.missing:
         return Ruling("undecided", evidence.missing)
     if math.isnan(evidence.estimate):
@@ -162,7 +175,9 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
     stopped = ("pass",) if evidence.statistic.aggregate == "quantile" else ("pass", "undecided")
     if ruling.outcome in stopped and _may_be_larger(gate, evidence):
         reason = f"{_describe_absent(evidence)}, so the value over all queries may be larger"
-        return Ruling("undecided", f"{reason}; {_log_absent(evidence)}{_SKIP if evidence.skippable else ''}")
+        skip = _SKIP + (_BLESS if gate.against == BASELINE else "") if evidence.skippable else ""
+        inside = f"; besides, {ruling.why}" if ruling.outcome == "undecided" else ""
+        return Ruling("undecided", f"{reason}; {_log_absent(evidence)}{skip}{inside}")
     return replace(ruling, unsteady=_is_unsteady(gate.region, evidence))
 
 

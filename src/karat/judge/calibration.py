@@ -90,6 +90,9 @@ class Calibration:
     unit: DrawUnit = "pair"
     """What was drawn: single pairs, or whole queries."""
 
+    def __repr__(self) -> str:
+        return f"Calibration({self.judged:,} judged, {self.labelled:,} labelled at random)"
+
     @property
     def fingerprint(self) -> str:
         return fingerprint_judge(self.judge, self.scale)

@@ -16,6 +16,7 @@ from karat.judge.records import id_problem, read_records
 from karat.judge.scale import MOST
 from karat.model.json_data import Json
 from karat.records import dataclass
+from karat.results.words import plural
 from karat.store.codec import encode
 from karat.store.journal import append_lines
 
@@ -106,6 +107,10 @@ class Judgments:
     rows: tuple[Judgment, ...]
     path: str
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        judges = len({(row.by, row.scale) for row in self.rows})
+        return f"Judgments({self.path}: {len(self.rows):,} by {plural(judges, 'judge')})"
 
     @cached_property
     def by_judge(self) -> dict[str, dict[tuple[str, str], Judgment]]:

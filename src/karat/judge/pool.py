@@ -18,6 +18,7 @@ from karat.metrics.unjudged_bounds import offers_difference_bounds
 from karat.model.policy import Policy, is_judged
 from karat.records import dataclass
 from karat.results.top_lists import DEPTH as LISTED
+from karat.results.words import plural, queries_text
 from karat.stats.defaults import SEED
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class Pool:
     gates: tuple[PoolGate, ...] = ()
     """By value: what is certain of each gate for each run that it judges."""
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        pairs = plural(len(self.pairs), "pair")
+        return f"Pool({pairs} of {queries_text(self.queries)}; {self.judged:,} of {self.total:,} are judged)"
 
 
 def build_pool(

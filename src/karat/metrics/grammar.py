@@ -130,14 +130,14 @@ def parse(text: str) -> Measure:
     return measures[0]
 
 
-def choose_primary(metrics: Sequence[str], *, wish: str | None = None, gated: Sequence[str] = ()) -> str:
-    """The metric that decides which run is better: the one wished for, ndcg@10, the first of a gate, or the first."""
+def choose_primary(metrics: Sequence[str], *, wish: str | None = None) -> str:
+    """The metric that decides which run is better: the one wished for, ndcg@10, or the first asked for."""
     if wish is not None:
         name = parse(wish).name
         if name not in metrics:
             raise MetricError(f"primary metric {wish!r} is not among the metrics: {', '.join(metrics)}; add it to them")
         return name
-    return PRIMARY if PRIMARY in metrics else next((m for m in gated if m in metrics), metrics[0])
+    return PRIMARY if PRIMARY in metrics else metrics[0]
 
 
 def parse_all(

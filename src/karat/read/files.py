@@ -8,6 +8,7 @@ import re
 import stat
 import sys
 import zlib
+from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from karat.errors import InputError, Problem, missing_package, nearest
@@ -16,8 +17,6 @@ from karat.read.problems import describe_bad_bytes
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from karat.read.problems import Problems
 
 PACKED = (".gz", ".zst", ".zstd")
@@ -98,6 +97,14 @@ def open_input(path: str) -> InputFile:
 def is_plain(path: str) -> bool:
     """Whether a path names a regular file, which can be opened again and again; else it comes only once, if ever."""
     return os.path.isfile(path) or not os.path.exists(path)
+
+
+def is_repeatable(source: object) -> bool:
+    """Whether data can be read again: standard input, pipes and iterators come only once."""
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        return path != "-" and is_plain(path)
+    return not isinstance(source, Iterator)
 
 
 def require_plain(path: str, what: str) -> None:

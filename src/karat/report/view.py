@@ -219,8 +219,7 @@ class View:
         system = (self.candidates or self.systems)[0]
         run, base = system.run, self.baseline
         primary = [d.metric for d in self.decisions if d.primary and d.metric in run.values]
-        gated = [group.gate.metric for group in self.gates]
-        metric = primary[0] if primary else choose_primary(list(run.values), gated=gated)
+        metric = primary[0] if primary else choose_primary(list(run.values))
         rises = parse(metric).metric.higher_is_better is not False
         mine = run.per_query(metric)
         before = base.run.per_query(metric) if base is not None and metric in base.run.values else None

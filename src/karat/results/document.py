@@ -200,7 +200,10 @@ class RunJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     mismatches: Annotated[
         list[str] | UnsetType, Meta(description="The notes that say why run and gold may not belong together.")
     ] = UNSET
-    ranked_lists: Annotated[str | UnsetType, Meta(description="In a baseline: a digest of all ranked lists.")] = UNSET
+    ranked_lists: Annotated[
+        str | UnsetType,
+        Meta(description="In a baseline, or a saved result without lists: a digest of all ranked lists."),
+    ] = UNSET
     sampling: Annotated[SamplingJson | UnsetType, Meta(description="In a baseline whose queries have weights.")] = UNSET
     record: Annotated[RunRecordJson | UnsetType, Meta(description="In a saved result.")] = UNSET
 

@@ -92,6 +92,15 @@ def have_same_lists(base: RunResult, run: RunResult) -> bool:
     return run.ranked_lists is not None and run.ranked_lists == base.ranked_lists
 
 
+def have_same_rankings(base: RunResult, run: RunResult) -> bool:
+    """Whether two runs returned the judged docs at the same ranks, as they do if their lists are identical."""
+    one, two = base.rankings, run.rankings
+    if one is None or two is None or list(one.query_ids) != list(two.query_ids):
+        return False
+    pairs = ((one.rank, two.rank), (one.query, two.query), (one.grade, two.grade), (one.returned, two.returned))
+    return all(np.array_equal(*pair) for pair in pairs)
+
+
 @dataclass(frozen=True)
 class Verified:
     """What two comparable runs differ in: what was overridden, and what belongs to the system under test."""

@@ -152,6 +152,8 @@ def warnings(run: RunResult) -> list[str]:
     c = run.counts
     out = [text] if (text := _nothing_found(run)) else []
     out += run.mismatches
+    if c.get("no_answer") and not c.get("queries"):
+        out.append("all queries are marked no_answer, and metrics that need gold leave them out")
     if c.get("missing"):
         scope = ": left out" if run.policy.missing == "skip" else ""
         out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results{scope}")
@@ -260,7 +262,8 @@ def _nothing_found(run: RunResult) -> str:
     hopeless = {n for names in _out_of_reach(run).values() for n in names}
     names = [n for n in run.values if _of_relevance(n) and n not in hopeless]
     answered = run.counts.get("queries", 0) > run.counts.get("missing", 0)
-    if not names or not answered or any(np.nan_to_num(run.values[n]).any() for n in names):
+    returned = run.rankings is None or bool((run.rankings.returned > 0).any())
+    if not names or not answered or not returned or any(np.nan_to_num(run.values[n]).any() for n in names):
         return ""
     if run.judged is not None and not np.nan_to_num(run.judged).any():
         return "no judged doc was returned for any query: check the ids"

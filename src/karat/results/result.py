@@ -112,7 +112,7 @@ class RunResult(Tabular):
     """The metrics whose values are corrected: their mean is within the metric's bounds, a single value may not be."""
     threads: int = field(default=1, repr=False)
     lists_digest: str | None = field(default=None, repr=False)
-    """Of the ranked lists, where a baseline says it and does not hold them."""
+    """Of the ranked lists, where they may be those of another run, or a baseline says it, and they are not held."""
     totals: Totals | None = field(default=None, repr=False)
     """Of all queries, where a cluster has too many to bring their values here."""
 

@@ -24,8 +24,14 @@ def table_of(runs: Sequence[RunResult], conventions: Mapping[str, Json] | None =
     A reader sees the leading metric in every segment too, and what is to be known of the data.
     """
     estimates = [(run, name, one) for run in runs for name, one in run.intervals.items()]
-    rows = [(run.name, name, one.estimate, one.low, one.high, one.n) for run, name, one in estimates]
-    columns = ("run", "metric", "value", "low", "high", "n")
+    parts = [
+        (run, name, segment_text(s.by), one) for run in runs for s in run.segments for name, one in s.metrics.items()
+    ]
+    rows = [
+        (run.name, name, segment or None, one.estimate, one.low, one.high, one.n)
+        for run, name, segment, one in [*((run, name, "", one) for run, name, one in estimates), *parts]
+    ]
+    columns = ("run", "metric", "segment", "value", "low", "high", "n")
     names = list(dict.fromkeys(name for _, name, _ in estimates))
     cells = [_row_of(name, [run.intervals for run in runs]) for name in names]
     heads, notes = ["metric", "n", *(run.name for run in runs)], [remark.text for remark in remarks_of(runs)]

@@ -53,7 +53,7 @@ def save(document: DocumentJson, result: Result, path: str, *, label: str = "") 
 
 def full_document(document: DocumentJson, result: Result, *, label: str = "") -> DocumentJson:
     """A document with the full result in it."""
-    from msgspec import structs
+    from msgspec import UNSET, structs
 
     from karat.results.provenance import find_provenance
     from karat.results.record import write_record
@@ -63,7 +63,10 @@ def full_document(document: DocumentJson, result: Result, *, label: str = "") ->
     return structs.replace(
         document,
         provenance=result.provenance or find_provenance(label),
-        runs=[structs.replace(run, record=record) for run, record in zip(runs, records, strict=True)],
+        runs=[
+            structs.replace(head, record=record, ranked_lists=run.lists_digest or UNSET)
+            for head, run, record in zip(runs, result.runs, records, strict=True)
+        ],
         record=shared,
     )
 

@@ -407,7 +407,7 @@ def _judge(
     if base is not None:
         alpha = 1 - result.runs[0].sampling.confidence
         metrics = [m for m in base.values if all(m in result[name].values for name in judged_runs)]
-        main = choose_primary(metrics, wish=primary, gated=[g.metric for g in gates]) if metrics else None
+        main = choose_primary(metrics, wish=primary) if metrics else None
         how = PairedComparison(base, tests, "holm", alpha, None, DRAWS, {}, result.runs[0].threads, main)
         decisions = decide(how, [result[name] for name in judged_runs])
         by_judge = decide_by_judge(how, [result[name] for name in judged_runs])

@@ -20,7 +20,7 @@ from karat.results.differences import PairedComparison, decide, unit_of_margin
 from karat.results.figures import figure, p_text
 from karat.results.fingerprints import of_candidates
 from karat.results.judged_differences import ByBasis, decide_by_judge
-from karat.results.pairing import Verified, check_comparable, follows_lists, lack_of_common_judge
+from karat.results.pairing import Verified, check_comparable, lack_of_common_judge
 from karat.results.remarks import FEW, few_cases, few_queries
 from karat.results.result import Result, RunResult
 from karat.results.saved import is_saved, load_any, save
@@ -195,7 +195,6 @@ def compare(
     else:
         sources = list(runs) if isinstance(runs, Iterator) else runs
         result, checked = evaluate(qrels, sources, metrics, settings=settings), None
-        result = _with_lists(result, qrels, sources, settings, baseline)
     if len(result.runs) < 2:
         raise UsageError(
             f"expected at least two runs to compare, found {len(result.runs)} (a file named twice counts once)"
@@ -245,28 +244,6 @@ def _describe_detectable(rows: Sequence[Decision], cases: int) -> list[str]:
 
 def _smallest(row: Decision) -> str:
     return f"a {row.scale} of {row.size(row.detectable)} in {row.metric}"
-
-
-def _with_lists(result: Result, qrels: Any, runs: Any, settings: Settings, baseline: str | None) -> Result:
-    """The result with digests of its ranked lists, where some run has the same values as the baseline.
-
-    Reading lists costs more than reading judged docs alone, so it is done only where lists may be identical.
-    """
-    names = [m for m in result.metrics if follows_lists(parse(m))]
-    base = _baseline(result, baseline)
-    alike = [
-        run
-        for run in result.runs
-        if run is not base
-        and run.ranked_lists is None
-        and list(run.query_ids) == list(base.query_ids)
-        and all(np.array_equal(run.values[m], base.values[m], equal_nan=True) for m in names)
-    ]
-    if not names or not alike:
-        return result
-    engine = replace(settings.engine, details=True, watch=None)
-    again = evaluate(qrels, runs, names, settings=replace(settings, engine=engine))
-    return replace(result, runs=tuple(replace(r, lists_digest=again[r.name].ranked_lists) for r in result.runs))
 
 
 def _together(

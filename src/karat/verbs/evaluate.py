@@ -21,13 +21,14 @@ from karat.metrics.registry import GOLD_ALONE
 from karat.model.ids import unmatched_gold
 from karat.model.policy import Policy, is_relevant
 from karat.model.run import RemoteRows, Run, Table
-from karat.read.files import is_packed
+from karat.read.files import is_packed, is_repeatable
 from karat.read.frames import is_frame, is_spark_frame
 from karat.read.queries import read_queries_of_gold
 from karat.read.sources import describe_repeats, read_run, run_files
 from karat.read.textfile import TextFile
 from karat.results.figures import change_of, change_text
 from karat.results.gold import Gold
+from karat.results.pairing import follows_lists, have_same_rankings
 from karat.results.remarks import CASES
 from karat.results.result import Result, RunResult
 from karat.results.sampling import Sampling, refuse_undated, refuse_weightless, sampling
@@ -147,6 +148,8 @@ def evaluate(
     else:
         read = [(name, job.read(name, source)) for name, source in sources]
         runs = job.judge([job.run(name, source, measures) for name, source in read], read, measures, grading)
+        sources = list(read)
+    runs = job.with_digests(runs, sources, measures)
     if table is not None:
         query_ids = dict.fromkeys(q for run in runs for q in run.query_ids)
         _check_table(table, query_ids)
@@ -357,6 +360,26 @@ class _Job:
             threads=self.engine.threads or default_threads(),
             mismatches=tuple(stored.mismatches),
         )
+
+    def with_digests(
+        self, runs: Sequence[RunResult], sources: Sequence[tuple[str | None, Any]], measures: Sequence[Measure]
+    ) -> list[RunResult]:
+        """The runs with digests of their ranked lists, where another run has its judged docs at the same ranks.
+
+        Reading lists costs more than reading judged docs alone, so it is done only where lists may be identical.
+        """
+        followed = [m for m in measures if follows_lists(m)]
+        if self.engine.details or self.gold is None or not followed:
+            return list(runs)
+        other = copy(self)
+        other.engine, other.cache, other.needs = replace(self.engine, details=True, watch=None), None, None
+        out = []
+        for run, (_, source) in zip(runs, sources, strict=True):
+            alike = any(one is not run and have_same_rankings(one, run) for one in runs)
+            known = alike and is_repeatable(source)
+            digest = other.run(run.name, source, followed[:1]).ranked_lists if known else None
+            out.append(replace(run, lists_digest=digest))
+        return out
 
     def judge(
         self,

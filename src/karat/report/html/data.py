@@ -109,8 +109,7 @@ class _Numbers:
 def primary_of(source: Source) -> str:
     """The metric that decides: that of the comparisons; see `choose_primary`."""
     primary = [d.metric for d in source.comparisons if d.primary]
-    gated = [g.gate.metric for g in source.gates]
-    return primary[0] if primary else choose_primary(list(source.result.metrics), gated=gated)
+    return primary[0] if primary else choose_primary(list(source.result.metrics))
 
 
 LEADING = ("recall", "mrr", "precision", "latency.p90", "latency.p50")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karat.report.terminal.console import console, line
+from karat.report.terminal.console import console, line, note
 from karat.results.words import plain
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
         for evidence in diagnosis.measured:
             out.print(line(f"  {plain(str(evidence))}"), soft_wrap=True)
     out.print()
-    for note in diagnosis.notes:
-        out.print(line(plain(note), style="dim"), soft_wrap=True)
+    for remark in diagnosis.remarks:
+        out.print(note(plain(remark.text), serious=remark.serious))
+    for text in diagnosis.notes:
+        out.print(line(plain(text), style="dim"), soft_wrap=True)
     if diagnosis.undecided:
         out.print(line(f"not tested, too few queries: {', '.join(diagnosis.undecided)}", style="dim"), soft_wrap=True)
     for reason, codes in diagnosis.skipped.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from karat.records import dataclass
 from karat.results.figures import share_figure
 from karat.results.table import Table, Tabular
+from karat.stats.intervals import ALL_EQUAL
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from karat.model.json_data import JsonObject
     from karat.results.by_judge import JudgeIdentity
+    from karat.results.remarks import Remark
     from karat.stats.intervals import Interval
 
 FORMAT_VERSION = 1
@@ -46,7 +48,8 @@ class Evidence:
         figure = share_figure(interval.estimate, interval.low, interval.high).sentence
         limit = f" {beyond} {self.threshold:g}" if beyond else ""
         grades = f" with grades by {self.judge}" if self.judge else ""
-        return f"{self.value}{grades} {figure}{limit} (n={interval.n:,})"
+        equal = "; all values are equal, which gives no interval" if interval.method == ALL_EQUAL else ""
+        return f"{self.value}{grades} {figure}{limit} (n={interval.n:,}{equal})"
 
     def _fall_text(self, threshold: float) -> str:
         """How much lower a value is than elsewhere: `recall@5 is 0.21 [0.14, 0.28] lower here than in the rest`."""
@@ -123,6 +126,8 @@ class Diagnosis(Tabular):
     """Whose grades count where the gold has none, for values that judged grades feed."""
     notes: tuple[str, ...] = ()
     """Which values rest on a judge's grades, and why others do not."""
+    remarks: tuple[Remark, ...] = ()
+    """What else is odd about the data, as an evaluation says it."""
 
     @property
     def skipped(self) -> dict[str, list[str]]:
@@ -169,7 +174,8 @@ class Diagnosis(Tabular):
         ]
         columns = ("code", "finding", "subject", "weight", "evidence", "cause", "queries")
         heads = ("finding", "weight", "evidence", "likely cause", "queries")
-        return Table(columns, rows, heads, cells, f"{self.run}: {self.summary}")
+        notes = (*(remark.text for remark in self.remarks), *self.notes)
+        return Table(columns, rows, heads, cells, f"{self.run}: {self.summary}", notes)
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.run}: {self.summary})"
@@ -185,6 +191,7 @@ class Diagnosis(Tabular):
             "healthy": self.healthy,
             "summary": self.summary,
             "warnings": list(self.mismatches),
+            "remarks": [remark.text for remark in self.remarks],
             "findings": [f.as_json() for f in self.findings],
             "unchecked": dict(self.unchecked),
             "undecided": list(self.undecided),

@@ -69,6 +69,7 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
         signals.mismatches,
         signals.judge,
         signals.notes,
+        signals.remarks,
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from karat.config.reading import read_config
 from karat.errors import InputError, UsageError, nearest
 from karat.records import dataclass
+from karat.stats.intervals import ALL_EQUAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -91,6 +92,12 @@ def thresholds(changes: Mapping[str, float] | None = None) -> dict[str, float]:
     return out
 
 
+def _ends(interval: Interval) -> tuple[float, float]:
+    """The ends that a rule looks at; values that are all equal have none, and count as they are."""
+    equal = interval.method == ALL_EQUAL
+    return (interval.estimate, interval.estimate) if equal else (interval.low, interval.high)
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A value that is low or high beyond doubt: the whole interval lies on one side of the threshold."""
@@ -100,11 +107,13 @@ class Bound:
     threshold: str
 
     def holds(self, interval: Interval, limit: float) -> bool:
-        return interval.high < limit if self.side == "low" else interval.low > limit
+        low, high = _ends(interval)
+        return high < limit if self.side == "low" else low > limit
 
     def refuted(self, interval: Interval, limit: float) -> bool:
         """Whether the whole interval lies on the other side."""
-        return interval.low >= limit if self.side == "low" else interval.high <= limit
+        low, high = _ends(interval)
+        return low >= limit if self.side == "low" else high <= limit
 
 
 @dataclass(frozen=True, slots=True)

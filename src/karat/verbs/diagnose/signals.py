@@ -11,12 +11,15 @@ import numpy as np
 
 from karat.errors import InputError, UsageError
 from karat.judge.completed_gold import describe_scale_mismatch
+from karat.metrics.grammar import parse
 from karat.model.intervals import Fields, Intervals
 from karat.model.policy import Policy, is_relevant
 from karat.read.objects import qrels_by_doc
 from karat.records import dataclass
 from karat.results.other_lists import align_dated, align_lists, drop_newer, final_lists, measure_over, stage_lists
+from karat.results.remarks import data_remarks
 from karat.results.sampling import Sampling, sampling
+from karat.verbs.data_notes import note_undefined
 from karat.verbs.diagnose.stages import pool_stage, rerank_stage
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from karat.model.rankings import Rankings
     from karat.model.run import OrderedLists
     from karat.results.by_judge import JudgeIdentity
+    from karat.results.remarks import Remark
     from karat.results.result import Result, RunResult
 
     Floats = NDArray[np.float64]
@@ -123,6 +127,8 @@ class Signals:
     """By name: the values of gold + judge."""
     notes: tuple[str, ...] = ()
     """What rests on the judge's grades, and what does not."""
+    remarks: tuple[Remark, ...] = ()
+    """What is odd about the data, beside the mismatches."""
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -217,7 +223,16 @@ class _Reader:
             self.judge,
             self.by_judge,
             tuple(self.notes),
+            self._remarks(),
         )
+
+    def _remarks(self) -> tuple[Remark, ...]:
+        """What is odd about the data beside the mismatches, whatever metrics the result holds."""
+        values = {metric: self.values[name] for name, metric in FINAL.items()}
+        of_metrics = note_undefined([parse(name) for name in self.run.values], self.run.values, self.rankings)
+        notes = tuple(note for note in self.run.notes if note not in of_metrics)
+        run = replace(self.run, query_ids=self.ids, values=values, notes=notes)
+        return tuple(remark for remark in data_remarks([run]) if remark.text not in run.mismatches)
 
     def _read_lists(self) -> None:
         """The values of the final list and of the stages, and what came of the pool."""
@@ -316,7 +331,7 @@ class _Reader:
                 self.missing["pool"] = f"the ids in `stages.{raw}` do not match those of the gold"
             else:
                 self.values["pool"] = before[POOL]
-        elif np.median(self.values["returned"]) >= DEEP:
+        elif len(self.ids) and np.median(self.values["returned"]) >= DEEP:
             lists = final_lists(self.run)
             self.values["pool"] = measure_over([POOL], self.rankings, self.ids)[POOL]
             self.labels["pool"] = POOL

@@ -11,7 +11,7 @@ import numpy as np
 
 from karat.records import dataclass
 from karat.stats.groups import intervals
-from karat.stats.intervals import ALL_EQUAL, Interval, quantile_interval, standard_error
+from karat.stats.intervals import Interval, quantile_interval, standard_error
 from karat.stats.resample import Units, mean_of
 from karat.verbs.diagnose.findings import OF_REST
 from karat.verbs.diagnose.signals import Signals, have_relevant_gold
@@ -31,11 +31,6 @@ UNBOUNDED = ("returned", "relevant", "relevant@5", "rerank gain", "gap to docs")
 """Counts and differences; every other value is a share."""
 TAIL = 3.0
 """Time beyond so many medians of its stage is in the tail."""
-
-
-def _as_seen(one: Interval) -> Interval:
-    """A rule takes values that are all equal as they are: it names a cause, and lets nothing pass."""
-    return replace(one, low=one.estimate, high=one.estimate) if one.method == ALL_EQUAL else one
 
 
 @dataclass(frozen=True)
@@ -123,7 +118,7 @@ class View:
             resamples=sampling.resamples,
             seed=sampling.seed,
         )
-        return {n: _as_seen(one) for n, one in zip(names, estimates, strict=True)}
+        return dict(zip(names, estimates, strict=True))
 
     def interval(self, name: str) -> Interval | None:
         """The interval of a value; None where it was not signals."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from karat.errors import UsageError, nearest
 from karat.records import dataclass
 from karat.results.table import Table, Tabular
+from karat.results.words import plural
 from karat.verbs.validate.lint_rule import SEVERITIES, Severity
 from karat.verbs.validate.rules import LINT_RULES
 
@@ -54,6 +55,10 @@ class Validation(Tabular):
 
     findings: tuple[LintFinding, ...]
     roles: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{n:,} {severity}" for severity, n in self.counts.items() if n)
+        return f"Validation({counts or 'no findings'}; {plural(len(self.roles), 'file')})"
 
     @property
     def worst(self) -> Severity | None:
