@@ -232,6 +232,7 @@ def test_the_library_warns_as_the_command_line_does() -> None:
     assert result.notes == (
         "no judged doc was returned for any query: check the ids",
         "1 query of the gold without results",
+        "only 2 queries: so few can only show large differences",
     )
 
 

@@ -1081,7 +1081,7 @@ def test_evaluate_with_components_prints_and_writes_them(tmp_path: Path, capsys:
         "No answer",
         "Entities",
         "Chunks and docs",
-        "lost at rerank 6 (50%)",
+        "lost at rerank: 6 (50%)",
         "also rewards",
     ):
         assert words in told

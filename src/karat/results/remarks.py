@@ -126,10 +126,13 @@ def describe_units(run: RunResult) -> str:
     return f"{cause}: {queries_text(count)} count as {independent_text(units.effective)}"
 
 
+def _primary(run: RunResult) -> str:
+    return choose_primary([n for n in run.values if "gold" in parse(n).needs] or list(run.values))
+
+
 def _primary_units(run: RunResult) -> Units:
     """The units of the queries that the primary metric has a value for."""
-    names = [n for n in run.values if "gold" in parse(n).needs] or list(run.values)
-    defined = ~np.isnan(run.values[choose_primary(names)]) if names else np.ones(len(run.query_ids), dtype=bool)
+    defined = ~np.isnan(run.values[_primary(run)]) if run.values else np.ones(len(run.query_ids), dtype=bool)
     return run.sampling.units(list(compress(run.query_ids, defined)))
 
 
@@ -211,11 +214,16 @@ def _few_cases(runs: Sequence[RunResult]) -> list[str]:
 
 def few_queries(runs: Sequence[RunResult]) -> list[str]:
     """That there are too few queries to show more than large differences; of cases more is said."""
-    units = min(map(_primary_units, runs), key=lambda units: units.effective, default=None)
-    if units is None or not 0 < units.effective < FEW or any(few_cases(run) is not None for run in runs):
+    run = min(runs, key=lambda run: _primary_units(run).effective, default=None)
+    if run is None or any(few_cases(run) is not None for run in runs):
         return []
+    units = _primary_units(run)
     few = round(units.effective)
+    if not 0 < few < FEW:
+        return []
     text = queries_text(few) if units.plain else plural(few, "independent query", "independent queries")
+    if units.plain and few < len(run.query_ids):
+        text += f" with a value of {_primary(run)}"
     return [f"only {text}: so few can only show large differences"]
 
 
