@@ -71,6 +71,19 @@ def test_bounds_are_those_of_docs_without_gold(judged: str) -> None:
     assert one.bounds["hit@1"].low == 0.5 and one.bounds["hit@1"].high == 1
 
 
+def test_tables_hold_what_a_judges_grades_feed_beside_the_gold(judged: str) -> None:
+    result = karat.evaluate(GOLD, {"a": RUN}, METRICS, judgments=judged)
+    table = result.table()
+    assert list(table.heads) == ["metric", "n", "a", "a: gold + judge"]
+    cells = {row[0]: row[2:] for row in table.cells}
+    assert cells["precision@4"][0].startswith("0.2500") and cells["precision@4"][1].startswith("0.5000")
+    assert cells["hit@1"][1] == ""  # of the gold alone
+    values = {(row[1], row[3]): row[4] for row in table.rows}
+    assert table.columns[3] == "judged"
+    assert (values["precision@4", "none"], values["precision@4", "raw"]) == (0.25, 0.5)
+    assert "a: gold + judge" in result._repr_html_()
+
+
 def test_nothing_is_corrected_without_a_calibration(judged: str) -> None:
     result = karat.evaluate(GOLD, RUN, METRICS, judgments=judged)
     one = result.runs[0].by_judge

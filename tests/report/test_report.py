@@ -1037,6 +1037,15 @@ def test_a_metric_that_the_baseline_lacks_stands_on_the_page(tmp_path: Path) -> 
     assert [row.name for row in page.metrics] == ["mrr", "hit@1"]
 
 
+def test_a_page_without_details_says_what_it_lacks() -> None:
+    gold, run = {"q": {"a": 1}}, {"q": {"a": 1.0}}
+    texts = {
+        details: [r.text for r in page_of(source_of(karat.evaluate(gold, run, "mrr", details=details))).remarks]
+        for details in (True, False)
+    }
+    assert [any("add details=True" in text for text in texts[details]) for details in (True, False)] == [False, True]
+
+
 def test_the_forest_says_worse_where_lower_is_better(browser: Any, tmp_path: Path) -> None:
     gold = {f"q{i}": {"a": 1} for i in range(40)}
     table = {q: {"kind": "xy"[i % 2]} for i, q in enumerate(gold)}

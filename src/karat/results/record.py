@@ -23,7 +23,7 @@ from karat.results.sampling import Sampling
 from karat.results.top_lists import TopLists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -163,6 +163,10 @@ class RecordJson(Struct, forbid_unknown_fields=True, frozen=True):
     queries: QueriesJson | UnsetType = UNSET
 
 
+SHARE = 20_000
+"""Docs of one list that are numbered before those of the next."""
+
+
 class DocNumbers:
     """The ids of docs, each written once: lists refer to them by number."""
 
@@ -172,9 +176,18 @@ class DocNumbers:
     def number(self, doc: str) -> int:
         return self.known.setdefault(doc, len(self.known))
 
-    def of(self, docs: Iterable[str]) -> list[int]:
-        known = self.known
-        return [known.setdefault(doc, len(known)) for doc in docs]
+    def of(self, lists: Sequence[Sequence[str]]) -> list[list[int]]:
+        """The numbers of the docs of several lists, taken in turn a share at a time.
+
+        Runs of the same queries name the same docs there: most are in the processor's cache when they come again.
+        """
+        known, out = self.known, [list[int]() for _ in lists]
+        shares = max(map(len, lists), default=0) // SHARE + 1
+        for share in range(shares):
+            for numbers, docs in zip(out, lists, strict=True):
+                first, last = (len(docs) * end // shares for end in (share, share + 1))
+                numbers += [known.setdefault(doc, len(known)) for doc in docs[first:last]]
+        return out
 
 
 def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
@@ -192,7 +205,10 @@ def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
 
     samplings: list[Sampling] = []
     runs = []
-    for run in result.runs:
+    places = [(place(run.gold, run), place(run.completed_gold, run)) for run in result.runs]
+    tops = [run.top.docs for run in result.runs if run.top is not None]
+    codes = iter(numbers.of([*tops, *(qrels.docs for qrels in golds)]))
+    for run, (gold, completed_gold) in zip(result.runs, places, strict=True):
         if run.sampling not in samplings:
             samplings.append(run.sampling)
         ranked = run.rankings.query_ids if run.rankings is not None else run.query_ids
@@ -202,19 +218,19 @@ def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
                 values={name: _compact(values) for name, values in run.values.items()},
                 sampling=samplings.index(run.sampling),
                 ranked=UNSET if list(ranked) == list(run.query_ids) else list(ranked),
-                gold=place(run.gold, run),
+                gold=gold,
                 rankings=_rankings_json(run.rankings) if run.rankings is not None else UNSET,
                 gold_ranks=run.gold_ranks.tolist() if run.gold_ranks is not None else UNSET,
-                top=_top_json(run.top, numbers) if run.top is not None else UNSET,
+                top=_top_json(run.top, next(codes)) if run.top is not None else UNSET,
                 log=log_json(run.log, numbers.number) if run.log is not None else UNSET,
                 derived=_derived_json(run.derived) if run.derived is not None else UNSET,
                 by_judge=judged_values_json(run.by_judge) if run.by_judge is not None else UNSET,
-                completed_gold=place(run.completed_gold, run),
+                completed_gold=completed_gold,
             )
         )
-    gold = [_gold_json(qrels, numbers) for qrels in golds]
+    judgments = [_gold_json(qrels, docs) for qrels, docs in zip(golds, codes, strict=True)]
     queries = _queries_json(result) if result.queries is not None else UNSET
-    return RecordJson(list(numbers.known), gold, [sampling_json(s) for s in samplings], queries), runs
+    return RecordJson(list(numbers.known), judgments, [sampling_json(s) for s in samplings], queries), runs
 
 
 def _compact(values: Floats) -> Column:
@@ -224,12 +240,12 @@ def _compact(values: Floats) -> Column:
     return column
 
 
-def _gold_json(qrels: Qrels, numbers: DocNumbers) -> GoldJson:
+def _gold_json(qrels: Qrels, docs: list[int]) -> GoldJson:
     subtopics = qrels.subtopics
     return GoldJson(
         query_ids=list(qrels.query_ids),
         judgments=np.diff(qrels.offsets).tolist(),
-        docs=numbers.of(qrels.docs),
+        docs=docs,
         grades=_compact(qrels.grades),
         source=qrels.source,
         subtopics=UNSET
@@ -302,12 +318,12 @@ def _derived_json(derived: Derived) -> DerivedJson:
     return DerivedJson(dict(derived.attainable), UNSET if derived.judged is None else _compact(derived.judged))
 
 
-def _top_json(top: TopLists, numbers: DocNumbers) -> TopJson:
+def _top_json(top: TopLists, docs: list[int]) -> TopJson:
     judged = np.flatnonzero(~np.isnan(top.grades))
     return TopJson(
         returned=top.returned.tolist(),
         listed=np.diff(top.offsets).tolist(),
-        docs=numbers.of(top.docs),
+        docs=docs,
         judged=np.diff(judged, prepend=0).tolist(),
         grades=_compact(top.grades[judged]),
         scores=UNSET if np.isnan(top.scores).all() else _compact(top.scores),

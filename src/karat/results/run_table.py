@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.model.json_data import Json
+    from karat.results.by_judge import Basis
     from karat.results.result import RunResult
     from karat.stats.intervals import Interval
 
@@ -21,36 +22,63 @@ if TYPE_CHECKING:
 def table_of(runs: Sequence[RunResult], conventions: Mapping[str, Json] | None = None) -> Table:
     """Values of runs: for a data frame a row for each run and metric, for a reader a column for each run.
 
-    A reader sees the leading metric in every segment too, and what is to be known of the data.
+    A reader sees the leading metric in every segment too, and what is to be known of the data. Figures that a judge's
+    grades feed stand beside those by the gold alone: in a data frame the column `judged` tells them apart.
     """
-    estimates = [(run, name, one) for run in runs for name, one in run.intervals.items()]
+    figures = [(run, basis, intervals) for run in runs for basis, intervals in _figures_of(run).items()]
+    estimates = [(run, name, "", basis, one) for run, basis, some in figures for name, one in some.items()]
     parts = [
-        (run, name, segment_text(s.by), one) for run in runs for s in run.segments for name, one in s.metrics.items()
+        (run, name, segment_text(s.by), "none", one)
+        for run in runs
+        for s in run.segments
+        for name, one in s.metrics.items()
     ]
+    judged = len(figures) > len(runs)
     rows = [
-        (run.name, name, segment or None, one.estimate, one.low, one.high, one.n)
-        for run, name, segment, one in [*((run, name, "", one) for run, name, one in estimates), *parts]
+        (run.name, name, segment or None, *([basis] if judged else []), one.estimate, one.low, one.high, one.n)
+        for run, name, segment, basis, one in [*estimates, *parts]
     ]
-    columns = ("run", "metric", "segment", "value", "low", "high", "n")
-    names = list(dict.fromkeys(name for _, name, _ in estimates))
-    cells = [_row_of(name, [run.intervals for run in runs]) for name in names]
-    heads, notes = ["metric", "n", *(run.name for run in runs)], [remark.text for remark in remarks_of(runs)]
+    columns = ("run", "metric", "segment", *(["judged"] if judged else []), "value", "low", "high", "n")
+    names = list(dict.fromkeys(name for run in runs for name in run.intervals))
+    cells = [_row_of(name, [some for *_, some in figures], [run.intervals for run in runs]) for name in names]
+    heads = ["metric", "n", *(run.name + _BASIS[basis] for run, basis, _ in figures)]
+    notes = [remark.text for remark in remarks_of(runs)]
     segments = runs[0].segments if runs else ()
     if segments:
         leading = choose_primary(names)
         heads, cells = ["segment", *heads], [["", *row] for row in cells]
         for segment in segments:
             mark = f" {FEW_MARK}" if leading in segment.too_few else ""
-            own = [next((s.metrics for s in run.segments if s.by == segment.by), {}) for run in runs]
-            cells.append([segment_text(segment.by) + mark, *_row_of(leading, own)])
+            own = {run.name: next((s.metrics for s in run.segments if s.by == segment.by), {}) for run in runs}
+            shown = [own[run.name] if basis == "none" else {} for run, basis, _ in figures]
+            cells.append([segment_text(segment.by) + mark, *_row_of(leading, shown, list(own.values()))])
         if any(leading in segment.too_few for segment in segments):
             notes.append(describe_few(runs[0].sampling.minimum))
     return Table(columns, rows, heads, cells, _scope(runs, conventions or {}), notes)
 
 
-def _row_of(name: str, estimates: Sequence[Mapping[str, Interval]]) -> list[str]:
+_BASIS: Mapping[Basis, str] = {"none": "", "raw": ": gold + judge", "corrected": ": corrected"}
+
+
+def _figures_of(run: RunResult) -> dict[Basis, Mapping[str, Interval]]:
+    """The figures of a run by the gold alone, and those that a judge's grades feed."""
+    one = run.by_judge
+    if one is None:
+        return {"none": run.intervals}
+    raw = run.on_basis("raw").intervals
+    every: dict[Basis, Mapping[str, Interval]] = {
+        "none": run.intervals,
+        "raw": {name: raw[name] for name in one.raw},
+        "corrected": {name: figure.interval for name, figure in one.corrected.items()},
+    }
+    return {basis: some for basis, some in every.items() if some}
+
+
+def _row_of(
+    name: str, estimates: Sequence[Mapping[str, Interval]], counted: Sequence[Mapping[str, Interval]]
+) -> list[str]:
     """A metric, the queries that it has a value for (of each run, where they differ), and its values."""
-    counts = [f"{one[name].n:,}" if name in one else "–" for one in estimates]
+    counts = [f"{one[name].n:,}" if name in one else "–" for one in counted]
     values = [str(estimate_figure(name, one[name])) if name in one else "" for one in estimates]
     return [name, " / ".join(counts if len(set(counts)) > 1 else counts[:1]), *values]
 
