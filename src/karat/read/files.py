@@ -103,7 +103,7 @@ def is_repeatable(source: object) -> bool:
     """Whether data can be read again: standard input, pipes and iterators come only once."""
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        return path != "-" and (is_plain(path) or os.path.isdir(path) or not os.path.exists(path))  # a table has a name
+        return path != "-" and (is_plain(path) or os.path.isdir(path))
     return not isinstance(source, Iterator)
 
 
