@@ -163,7 +163,7 @@ class RecordJson(Struct, forbid_unknown_fields=True, frozen=True):
     queries: QueriesJson | UnsetType = UNSET
 
 
-SHARE = 20_000
+SHARE = 1_000
 """Docs of one list that are numbered before those of the next."""
 
 
