@@ -172,7 +172,7 @@ class DocNumbers:
     def __init__(self, lists: Sequence[Sequence[str]]) -> None:
         self.docs, codes = _number(list(chain.from_iterable(lists)))
         ends = np.cumsum([0, *map(len, lists)]).tolist()
-        self.of_lists = [codes[begin:end].tolist() for begin, end in pairwise(ends)]
+        self.of_lists = [codes[begin:end] for begin, end in pairwise(ends)]
         """The numbers of the docs of each list."""
 
     @cached_property
@@ -191,7 +191,7 @@ MANY = 500_000
 """From so many ids on a dict of them is in no cache of the processor, and slower than sorting their hashes."""
 
 
-def _number(ids: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+def _number(ids: list[str]) -> tuple[list[str], list[int]]:
     """Ids in the order in which they first come, and the number of each."""
     if len(ids) < MANY:
         return _number_by_dict(ids)
@@ -205,13 +205,13 @@ def _number(ids: list[str]) -> tuple[list[str], NDArray[np.int64]]:
         return _number_by_dict(ids)  # two ids of one hash
     first = np.ones(len(ids), dtype=bool)
     first[again] = False
-    return list(compress(ids, first.tolist())), (np.cumsum(first) - 1)[place]
+    return list(compress(ids, first.tolist())), (np.cumsum(first) - 1)[place].tolist()
 
 
-def _number_by_dict(ids: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+def _number_by_dict(ids: list[str]) -> tuple[list[str], list[int]]:
     known: dict[str, int] = {}
     codes = [known.setdefault(id, len(known)) for id in ids]
-    return list(known), np.array(codes, dtype=np.int64)
+    return list(known), codes
 
 
 def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
