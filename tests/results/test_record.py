@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import karat
 from command import run_karat
-from karat.results import record
 from karat.results.result import Result
 from karat.results.saved import load_baseline, load_saved, read_saved, save
 from places import KETTLE, SUPPORT
@@ -419,17 +418,3 @@ def test_saving_and_loading_look_for_no_garbage(tmp_path: Path) -> None:
     assert during <= 2  # one look, afterwards
     assert len(looks) <= 4
     assert gc.isenabled()
-
-
-@given(ids=st.lists(st.text(max_size=3), max_size=60), many=st.sampled_from([1, 30]), alike=st.booleans())
-def test_docs_are_numbered_as_they_first_come(ids: list[str], many: int, alike: bool) -> None:
-    """However many they are, and whether or not they have hashes of their own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record, "MANY", many)
-        if alike:
-            patch.setattr(record, "hash", lambda id: len(id), raising=False)
-        numbers = record.DocNumbers([ids[:20], ids[20:]])
-    assert numbers.docs == list(dict.fromkeys(ids))
-    assert [numbers.docs[i] for codes in numbers.of_lists for i in codes] == ids
-    assert [numbers.number(id) for id in ids] == [i for codes in numbers.of_lists for i in codes]
-    assert numbers.number("a new one") == len(numbers.docs) - 1

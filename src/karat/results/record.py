@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
-from functools import cached_property
-from itertools import chain, compress, pairwise
-from operator import eq
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
@@ -166,56 +163,36 @@ class RecordJson(Struct, forbid_unknown_fields=True, frozen=True):
     queries: QueriesJson | UnsetType = UNSET
 
 
+SHARE = 1_000
+"""Docs of one list that are numbered before those of the next."""
+
+
 class DocNumbers:
     """The ids of docs, each written once: lists refer to them by number."""
 
-    def __init__(self, lists: Sequence[Sequence[str]]) -> None:
-        self.docs, codes = _number(list(chain.from_iterable(lists)))
-        ends = np.cumsum([0, *map(len, lists)]).tolist()
-        self.of_lists = [codes[begin:end] for begin, end in pairwise(ends)]
-        """The numbers of the docs of each list."""
-
-    @cached_property
-    def _known(self) -> dict[str, int]:
-        return {doc: i for i, doc in enumerate(self.docs)}
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
 
     def number(self, doc: str) -> int:
-        """The number of a doc that may be in no list; a new one is the last of `docs`."""
-        number = self._known.setdefault(doc, len(self.docs))
-        if number == len(self.docs):
-            self.docs.append(doc)
-        return number
+        return self.known.setdefault(doc, len(self.known))
 
+    def of(self, lists: Sequence[Sequence[str]]) -> list[list[int]]:
+        """The numbers of the docs of several lists, taken in turn a share at a time.
 
-MANY = 500_000
-"""From so many ids on a dict of them is in no cache of the processor, and slower than sorting their hashes."""
-
-
-def _number(ids: list[str]) -> tuple[list[str], list[int]]:
-    """Ids in the order in which they first come, and the number of each."""
-    if len(ids) < MANY:
-        return _number_by_dict(ids)
-    keys = np.fromiter(map(hash, ids), np.int64, len(ids))
-    order = np.argsort(keys)
-    starts = np.flatnonzero(np.diff(keys[order], prepend=~keys[order[0]]))
-    place = np.empty_like(order)  # of each id: where it comes first
-    place[order] = np.repeat(np.minimum.reduceat(order, starts), np.diff(starts, append=len(ids)))
-    again = np.flatnonzero(place != np.arange(len(ids)))
-    if not all(map(eq, map(ids.__getitem__, again.tolist()), map(ids.__getitem__, place[again].tolist()))):
-        return _number_by_dict(ids)  # two ids of one hash
-    first = np.ones(len(ids), dtype=bool)
-    first[again] = False
-    return list(compress(ids, first.tolist())), (np.cumsum(first) - 1)[place].tolist()
-
-
-def _number_by_dict(ids: list[str]) -> tuple[list[str], list[int]]:
-    known: dict[str, int] = {}
-    codes = [known.setdefault(id, len(known)) for id in ids]
-    return list(known), codes
+        Runs of the same queries name the same docs there: most are in the processor's cache when they come again.
+        """
+        known, out = self.known, [list[int]() for _ in lists]
+        shares = max(map(len, lists), default=0) // SHARE + 1
+        for share in range(shares):
+            for numbers, docs in zip(out, lists, strict=True):
+                first, last = (len(docs) * end // shares for end in (share, share + 1))
+                numbers += [known.setdefault(doc, len(known)) for doc in docs[first:last]]
+        return out
 
 
 def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
     """What the runs of a result share, and what each holds; the gold is written with lists alone."""
+    numbers = DocNumbers()
     golds: list[Qrels] = []
 
     def place(gold: Gold | None, run: RunResult) -> int | UnsetType:
@@ -230,8 +207,7 @@ def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
     runs = []
     places = [(place(run.gold, run), place(run.completed_gold, run)) for run in result.runs]
     tops = [run.top.docs for run in result.runs if run.top is not None]
-    numbers = DocNumbers([*tops, *(qrels.docs for qrels in golds)])
-    codes = iter(numbers.of_lists)
+    codes = iter(numbers.of([*tops, *(qrels.docs for qrels in golds)]))
     for run, (gold, completed_gold) in zip(result.runs, places, strict=True):
         if run.sampling not in samplings:
             samplings.append(run.sampling)
@@ -254,7 +230,7 @@ def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
         )
     judgments = [_gold_json(qrels, docs) for qrels, docs in zip(golds, codes, strict=True)]
     queries = _queries_json(result) if result.queries is not None else UNSET
-    return RecordJson(numbers.docs, judgments, [sampling_json(s) for s in samplings], queries), runs
+    return RecordJson(list(numbers.known), judgments, [sampling_json(s) for s in samplings], queries), runs
 
 
 def _compact(values: Floats) -> Column:
