@@ -104,6 +104,13 @@ def test_junit_is_well_formed_and_valid_whatever_the_names_are(hostile: karat.Ch
     assert {c.get("classname") for c in cases} == {f"karat.{sound}"}
 
 
+def test_a_baseline_of_the_same_name_is_called_the_baseline_once() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(30)}
+    old, new = (karat.evaluate(gold, {"s": {q: [doc] for q in gold}}, "mrr") for doc in ("a", "b"))
+    text = markdown.render(view_of(karat.compare(old, new)))
+    assert "s (baseline)" in text and "(baseline) (baseline)" not in text
+
+
 def test_a_junit_message_gives_a_reason_once(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"query_id": "q", "topk": [{"doc_id": "a"}]}')
     (tmp_path / "gold.qrels").write_text("q 0 a 1\n")

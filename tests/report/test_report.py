@@ -1040,10 +1040,10 @@ def test_a_metric_that_the_baseline_lacks_stands_on_the_page(tmp_path: Path) -> 
 def test_a_page_without_details_says_what_it_lacks() -> None:
     gold, run = {"q": {"a": 1}}, {"q": {"a": 1.0}}
     texts = {
-        details: [r.text for r in page_of(source_of(karat.evaluate(gold, run, "mrr", details=details))).remarks]
+        details: str(page_of(source_of(karat.evaluate(gold, run, "mrr", details=details))).facts)
         for details in (True, False)
     }
-    assert [any("add details=True" in text for text in texts[details]) for details in (True, False)] == [False, True]
+    assert ["measured without details=True" in texts[details] for details in (True, False)] == [False, True]
 
 
 def test_the_forest_says_worse_where_lower_is_better(browser: Any, tmp_path: Path) -> None:
@@ -1083,6 +1083,41 @@ def test_the_page_with_a_blessed_baseline_names_the_gold_and_what_it_allows(bles
 def test_a_saved_check_shows_its_blessed_baseline_too(blessed: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(blessed.folder)
     assert page_of(source_of("check.json")).run_names == ["baseline", "candidate"]
+
+
+def test_a_saved_check_holds_the_baseline_that_it_was_made_with(tmp_path: Path) -> None:
+    """Whatever the file of the baseline holds now, and from wherever the report is made."""
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    lists = {n: {q: ["a"] if i % 10 < k else ["x"] for i, q in enumerate(gold)} for n, k in (("old", 8), ("new", 3))}
+    base, saved = tmp_path / "base.json", str(tmp_path / "check.json")
+    karat.bless(karat.evaluate(gold, {"s": lists["old"]}, "mrr"), str(base))
+    result = karat.evaluate(gold, {"other": lists["old"], "s": lists["new"]}, "mrr", details=True)
+    check = karat.check(result, ["mrr no worse than baseline by 0.05"], baseline=str(base), candidate="s")
+    check.save(saved)
+    direct = page_of(source_of(check))
+    assert page_of(source_of(saved)) == direct
+    karat.bless(result, str(base), run="s")
+    assert page_of(source_of(saved)) == direct
+    base.unlink()
+    assert page_of(source_of(saved)) == direct
+
+
+def test_a_saved_check_of_an_older_version_says_that_its_baseline_is_lost(tmp_path: Path) -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    lists = {n: {q: ["a"] if i % 10 < k else ["x"] for i, q in enumerate(gold)} for n, k in (("old", 8), ("new", 3))}
+    base, saved = tmp_path / "base.json", tmp_path / "check.json"
+    karat.bless(karat.evaluate(gold, {"s": lists["old"]}, "mrr"), str(base))
+    result = karat.evaluate(gold, {"s": lists["new"]}, "mrr", details=True)
+    karat.check(result, ["mrr no worse than baseline by 0.05"], baseline=str(base), candidate="s").save(str(saved))
+    document = json.loads(saved.read_text())
+    del document["baseline"]["run"]
+    saved.write_text(json.dumps(document))
+    lost = "is no longer the baseline that was compared with"
+    assert not any(lost in remark.text for remark in source_of(str(saved)).remarks)
+    karat.bless(result, str(base), run="s")
+    assert any(lost in remark.text for remark in source_of(str(saved)).remarks)
+    base.unlink()
+    assert any(lost in remark.text for remark in source_of(str(saved)).remarks)
 
 
 def test_a_saved_check_says_why_a_gate_is_undecided_as_the_fresh_one_does(tmp_path: Path) -> None:

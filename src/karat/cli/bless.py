@@ -36,6 +36,7 @@ def bless(
     from karat import bless as make_baseline
     from karat.report.outputs import make_folder
     from karat.report.terminal import evaluate as terminal
+    from karat.results.words import plural, queries_text
     from karat.verbs.bless import prepare_blessing
 
     with terminal.progress(quiet) as watch:
@@ -48,7 +49,7 @@ def bless(
     if quiet:
         return
     typer.echo(
-        f"{path}: {baseline.run} is the baseline ({len(baseline.metrics)} metrics, {baseline.queries:,} queries)"
+        f"{path}: {baseline.run} is the baseline ({plural(len(baseline.metrics), 'metric')}, {queries_text(baseline.queries)})"
     )
     if difference:
         typer.echo(difference)

@@ -52,7 +52,8 @@ class System:
     @property
     def label(self) -> str:
         """The name as tables have it: the baseline says that it is one."""
-        return f"{self.name} ({BASELINE})" if self.role == "baseline" and self.name != BASELINE else self.name
+        said = self.name == BASELINE or self.name.endswith(f"({BASELINE})")
+        return self.name if said or self.role != "baseline" else f"{self.name} ({BASELINE})"
 
     def value_of(self, metric: str) -> float:
         """Its value of a metric; NaN where it has none."""

@@ -258,6 +258,9 @@ class BaselineJson(Struct, forbid_unknown_fields=True, frozen=True):
 
     name: str
     file: str | None
+    run: Annotated[
+        RunJson | UnsetType, Meta(description="In a saved check: the baseline as it was, where it is none of `runs`.")
+    ] = UNSET
 
 
 class DifferenceJson(Struct, forbid_unknown_fields=True, frozen=True):

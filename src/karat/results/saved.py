@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from karat.results.document import DocumentJson, FingerprintsJson, RunJson
     from karat.results.fingerprints import Fingerprints
     from karat.results.format_1 import OldDocument
-    from karat.results.record import RunRecordJson
+    from karat.results.record import RecordReader, RunRecordJson
     from karat.results.result import Result, RunResult
 
 FULL = ("evaluation", "comparison", "check")
@@ -41,27 +41,44 @@ class Saved:
 
     result: Result
     document: DocumentJson
+    baseline: RunResult | None = None
+    """What a check compared with, where that is none of the result's runs."""
 
 
 @without_collection()
-def save(document: DocumentJson, result: Result, path: str, *, label: str = "") -> None:
-    """Write a document with the full result in it, to be read back by `load`. A name that ends in .gz is packed."""
+def save(
+    document: DocumentJson, result: Result, path: str, *, label: str = "", baseline: RunResult | None = None
+) -> None:
+    """Write a document with the full result in it, to be read back by `load`. A name that ends in .gz is packed.
+
+    A `baseline` that is none of the result's runs is written too: its file may be blessed anew, or be elsewhere.
+    """
     from karat.store.codec import write_document
 
-    write_document(full_document(document, result, label=label), path)
+    write_document(full_document(document, result, label=label, baseline=baseline), path)
 
 
-def full_document(document: DocumentJson, result: Result, *, label: str = "") -> DocumentJson:
+def full_document(
+    document: DocumentJson, result: Result, *, label: str = "", baseline: RunResult | None = None
+) -> DocumentJson:
     """A document with the full result in it."""
     from msgspec import UNSET, structs
 
     from karat.results.provenance import find_provenance
     from karat.results.record import write_record
 
-    shared, records = write_record(result)
+    alone = baseline if baseline is not None and not any(run is baseline for run in result.runs) else None
     runs = document.runs or []
+    base = document.baseline
+    if alone is None:
+        shared, records = write_record(result)
+    else:
+        shared, (*records, own) = write_record(replace(result, runs=(*result.runs, alone)))
+        heads = replace(result, runs=(alone,)).document().runs or []
+        base = structs.replace(base, run=structs.replace(heads[0], record=own)) if base else base
     return structs.replace(
         document,
+        baseline=base,
         provenance=result.provenance or find_provenance(label),
         runs=[
             structs.replace(head, record=record, ranked_lists=run.lists_digest or UNSET)
@@ -110,11 +127,21 @@ def read_saved(data: bytes, path: str) -> Saved:
             runs.append(_with_judge(run, head, head.record))
         _check_runs(runs, heads)
         result = _result(document, runs)
-        return Saved(replace(result, queries=reader.queries), document)
+        return Saved(replace(result, queries=reader.queries), document, _baseline(document, reader))
     except InputError:
         raise
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
         raise _damaged(path, error) from None
+
+
+def _baseline(document: DocumentJson, reader: RecordReader) -> RunResult | None:
+    """The baseline that a saved check holds beside its runs."""
+    head = document.baseline.run if document.baseline else None
+    if not head or not head.record:
+        return None
+    run = _with_head(reader.run(head.name, head.record), head)
+    _check_runs([run], [head])
+    return run
 
 
 def _check_runs(runs: Sequence[RunResult], heads: Sequence[RunJson]) -> None:

@@ -201,7 +201,7 @@ class Check(Documented):
 
     def save(self, path: str, *, label: str = "") -> None:
         """Write the check with the full result; a name that ends in .gz is packed."""
-        save(self.document(), self.result, path, label=label)
+        save(self.document(), self.result, path, label=label, baseline=self.baseline)
 
 
 def _rest(rows: Sequence[JudgedGate], outcome: str) -> str:

@@ -178,6 +178,8 @@ def facts_of(source: Source) -> list[tuple[str, str]]:
     resamples = f"{sampling.resamples:,} resamples, seed {sampling.seed}"
     method = "betting, anytime-valid where possible" if sampling.sequential else sampling.method
     facts.append(("intervals", f"{sampling.confidence:.0%}, {method}, {resamples}"))
+    if all(run.top is None for run in result.runs) and not all(run.is_without_gold for run in result.runs):
+        facts.append(("left out", "ranked lists, curves, misses and diagnosis: measured without details=True"))
     names = [r.name for r in result.runs]
     if source.base is not None and (source.base not in names or len(names) == 2):
         facts += [("differs from the baseline", difference_text(d)) for d in source.differences]

@@ -43,7 +43,7 @@ from karat.report.words import ORDER
 from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure
 from karat.results.reading import read_value
-from karat.results.remarks import Remark, few_cases
+from karat.results.remarks import few_cases
 from karat.results.words import SharedLevels, plural, queries_text
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         scope=_scope(source),
         prints=prints_of(source)[:2],
         tally=_tally(gates),
-        remarks=[*source.remarks, *_without_details(source)],
+        remarks=list(source.remarks),
         forced=[difference_text(d) for d in source.forced],
         sections=[(place, label) for place, label, there in sections if there],
         stacks=_stacks(heights),
@@ -356,15 +356,6 @@ def _gate(row: JudgedGate, *, in_group: bool) -> GateRow:
         n=row.found.n,
         strip=_strip(row),
     )
-
-
-def _without_details(source: Source) -> list[Remark]:
-    """What the page lacks where results were measured without the lists behind them."""
-    runs = source.result.runs
-    if any(run.top is not None for run in runs) or all(run.is_without_gold for run in runs):
-        return []
-    text = "measured without details: the page has no ranked lists, curves, misses or diagnosis; add details=True"
-    return [Remark(text, False)]
 
 
 def _sentences(*parts: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
@@ -155,8 +156,10 @@ def source_from(saved: Saved) -> Source:
     result, document = saved.result, saved.document
     base, rows = document.baseline or None, tuple(_judgment(row, result) for row in document.gates or ())
     candidates = tuple(document.candidates or ())
-    run = _baseline_of(base, result) if base is not None else None
     comparisons = tuple(read_decision(row) for row in document.comparisons or ())
+    run = saved.baseline
+    if run is None and base is not None:
+        run = _baseline_of(base, result, comparisons)
     if run is not None and candidates:
         others = [one for one in result.runs if one.name not in (*candidates, run.name)]
         comparisons += decide_others(run, others, comparisons, DEFAULT_TESTS)
@@ -177,20 +180,28 @@ def source_from(saved: Saved) -> Source:
             basis: tuple(map(read_decision, rows)) for basis, rows in (document.comparisons_by_judge or {}).items()
         },
     )
-    if base is not None and base.file:
-        if run is None:
-            return _with_names(replace(source, base=f"{BASELINE} ({base.name})"))
-        source = _beside(source, run)
-    return _with_names(source)
+    if base is None or any(one is run for one in result.runs):
+        return _with_names(source)
+    if run is not None:
+        return _with_names(_beside(source, run))
+    text = f"{base.file or base.name} is no longer the baseline that was compared with: Δ and decisions are of that one"
+    lost = Remark(f"{text}, whose values are not shown; run the check again", True)
+    return _with_names(replace(source, base=f"{BASELINE} ({base.name})", remarks=(lost, *source.remarks)))
 
 
-def _baseline_of(base: BaselineJson, result: Result) -> RunResult | None:
-    """The run that a saved check was compared with; None where its file is gone, or was blessed again."""
+def _baseline_of(base: BaselineJson, result: Result, decisions: Sequence[Decision]) -> RunResult | None:
+    """The run that a saved check was compared with; None where its file is gone, or was blessed again.
+
+    Files of older versions do not hold it: the one that is there now has to have the means that were compared.
+    """
     if not base.file:
         return next((run for run in result.runs if run.name == base.name), None)
     try:
         run = load_baseline(base.file).runs[0]
     except KaratError:
+        return None
+    means = [(run.mean[d.metric], d.mean_baseline) for d in decisions if not d.segment and d.n == run.n.get(d.metric)]
+    if not all(math.isclose(now, then, rel_tol=1e-9, abs_tol=1e-9) for now, then in means):
         return None
     return replace(run, name=base.name, sampling=replace(result.runs[0].sampling, by=(), fields={}))
 

@@ -206,7 +206,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "segment",
-        "One group of queries does much worse than the rest",
+        "One group of queries has a much lower recall than the rest",
         (Bound("gap", "low", "segment.gap"),),
         _in_question,
         "The index or the queries do not suit this group: words that the docs do not use, stop words, accents or"
