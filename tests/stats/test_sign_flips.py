@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from karat.stats.counted_units import CountedUnits
 from karat.stats.sign_flips import Sizes, flip_signs
 
 Floats = NDArray[np.float64]
@@ -105,13 +106,16 @@ def test_an_end_is_beyond_zero_if_and_only_if_p_is_below_the_level(kind: str) ->
 
 
 def test_what_cannot_be_computed_well_is_drawn() -> None:
+    def way(differences: np.ndarray) -> str:
+        return Sizes.of(CountedUnits.of(differences[:, None], np.ones(len(differences)))).way
+
     rng = np.random.default_rng(0)
     normal, coins = rng.normal(0, 0.1, 400), rng.choice([-1.0, 1.0], 400)
-    assert Sizes.of(normal).way == "smooth"
-    assert Sizes.of(np.append(normal, [30.0, -20.0])).way == "drawn", "two differences decide"
-    assert Sizes.of(coins).way == "stepped"
-    assert Sizes.of(np.append(coins, np.sqrt(0.5))).way == "drawn", "sums of nearly equal differences coincide"
-    assert Sizes.of(np.zeros(400)).way == ""
+    assert way(normal) == "smooth"
+    assert way(np.append(normal, [30.0, -20.0])) == "drawn", "two differences decide"
+    assert way(coins) == "stepped"
+    assert way(np.append(coins, np.sqrt(0.5))) == "drawn", "sums of nearly equal differences coincide"
+    assert way(np.zeros(400)) == ""
     found = flip_signs(np.column_stack((normal, np.append(normal[:-1], 30.0), np.zeros(400))), np.ones(400), levels=())
     assert found.draws.tolist() == [0, 100_000, 0]
     assert found.p[2] == 1.0

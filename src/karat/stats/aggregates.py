@@ -338,12 +338,14 @@ def measure_changes(
             names = dict.fromkeys((*p[g, i], *one_inner.p))
             p[g, i] = {t: float(np.fmax(p[g, i].get(t, math.nan), one_inner.p.get(t, math.nan))) for t in names}
     out = []
+    counting = {s.weighted: own for s, own in zip(statistics, units_of, strict=True)}
     for g, rows in enumerate(groups):
-        of_group = []
+        of_group, there = [], {weighted: own.take(rows) for weighted, own in counting.items()}
         for i, (before, after, statistic) in enumerate(columns):
-            own, moved = units_of[i].take(rows), differences[i][rows]
+            own, moved = there[statistic.weighted], differences[i][rows]
             both = ~np.isnan(moved)
-            figures = [statistic.figure(np.where(both, v[rows], np.nan), own.weight) for v in (factor * before, after)]
+            weight = None if own.plain else own.weight
+            figures = [statistic.figure(np.where(both, v[rows], np.nan), weight) for v in (factor * before, after)]
             of_group.append(FigureChange(statistic, figures[0], figures[1], intervals[g, i], moved, own, p[g, i]))
         out.append(of_group)
     return out

@@ -9,15 +9,17 @@ distribution is that of a sum of exponentials, found by saddlepoint (Barndorff-N
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from karat.records import dataclass
+from karat.stats.counted_units import ONCE, CountedUnits, side_by_side, total
 from karat.stats.distributions import beta_quantile, normal_quantile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,6 +44,8 @@ EQUAL = 1e-11
 """Shares of the scale that are this close are equal."""
 TOGETHER = 1 << 16
 """Units × columns whose quantiles are searched for together."""
+MANY = 1 << 10
+"""Of so many units, equal ones are counted: most metrics have few values."""
 
 
 @dataclass(frozen=True)
@@ -73,21 +77,27 @@ class Moves:
     @staticmethod
     def of(shares: PairedShares, units: Units) -> Moves:
         """No query falls by more than the baseline has, and none rises by more than the candidate has."""
-        top, bottom = units.sums(np.abs(shares.after - shares.before))
-        there = (bottom > 0).any(axis=1)
-        room = [typical_share(side, units.weight) for side in (shares.before, shares.after)]
-        return Moves(top[there] / bottom[there], *room)
+        top, bottom = _with_weight(*units.sums(np.abs(shares.after - shares.before)))
+        weights = None if units.plain else units.weight
+        room = [typical_share(side, weights) for side in (shares.before, shares.after)]
+        return Moves(top / bottom, *room)
 
 
-def typical_share(shares: Floats, weights: Floats) -> Floats:
+def _with_weight(top: Floats, bottom: Floats) -> tuple[Floats, Floats]:
+    """The units that have weight in any column."""
+    there = (bottom > 0).any(axis=1)
+    return (top, bottom) if there.all() else (top[there], bottom[there])
+
+
+def typical_share(shares: Floats, weights: Floats | None = None) -> Floats:
     """The mean of each row, each query counting by its share: of values of 0 and 1 it is 1.
 
     Where one query after the other is lost at random, this is what those have that carry the loss. Rows of zeros say
     nothing: 1.
     """
-    total = (shares * weights).sum(axis=1)
+    total, squares = ((each if weights is None else each * weights).sum(axis=1) for each in (shares, shares**2))
     with np.errstate(invalid="ignore"):
-        out: Floats = np.where(total > 0, (shares**2 * weights).sum(axis=1) / np.where(total > 0, total, 1.0), 1.0)
+        out: Floats = np.where(total > 0, squares / np.where(total > 0, total, 1.0), 1.0)
     return out
 
 
@@ -136,16 +146,17 @@ class UnitMeans:
     queries: int
     moves: Moves | None = None
     """Of differences."""
+    without: UnitMeans | None = None
+    """The same units without the last one."""
 
     @staticmethod
     def of(values: Floats, units: Units, shares: PairedShares | None = None) -> UnitMeans:
         """Of rows of values without gaps; units without weight are left out."""
-        top, bottom = units.sums(values)
-        there = (bottom > 0).any(axis=1)
+        top, bottom = _with_weight(*units.sums(values))
         moves = None if shares is None else Moves.of(shares, units)
-        return UnitMeans(top[there], bottom[there], int((units.weight > 0).sum()), moves)
+        return UnitMeans(top, bottom, int((units.weight > 0).sum()), moves)
 
-    @property
+    @cached_property
     def values(self) -> Floats:
         return self.top / self.bottom
 
@@ -232,7 +243,8 @@ class UnitMeans:
     def with_one_more(self, value: Floats, weight: Floats | None = None) -> UnitMeans:
         """These units and another one, of their usual weight unless another is given."""
         weight = self.usual_weight if weight is None else weight
-        return UnitMeans(np.vstack((self.top, weight * value)), np.vstack((self.bottom, weight)), self.queries)
+        top, bottom = np.vstack((self.top, weight * value)), np.vstack((self.bottom, weight))
+        return UnitMeans(top, bottom, self.queries, without=self)
 
     @property
     def usual_weight(self) -> Floats:
@@ -243,104 +255,135 @@ class UnitMeans:
     @property
     def spread(self) -> Floats:
         """About the standard deviation of the mean under random shares of the units, by column."""
-        total = self.bottom.sum(axis=0)
-        middle = self.top.sum(axis=0) / total
-        out: Floats = np.sqrt((self.bottom**2 * (self.values - middle) ** 2).sum(axis=0)) / total
-        return out
+        return np.concatenate([_start(units)[3] for units in self.parts])
 
     def mean_quantile(self, share: float) -> Floats:
         """The quantile of the mean under random shares of the units, by column."""
         return mean_quantiles([(self, share)])[0]
 
-    def take(self, columns: NDArray[np.int64]) -> UnitMeans:
-        """Some of the columns."""
-        return UnitMeans(self.top[:, columns], self.bottom[:, columns], self.queries)
-
     def exact_quantiles(self, share: float) -> Floats:
         """The quantile of columns with no more than two values and equal weights; NaN for the others."""
-        low, high, above, at_low, plain = self._two_values()
+        low, high, above, at_low, plain = self._two_values
         counts = zip(above.tolist(), at_low.tolist(), plain.tolist())
         quantile = low + (high - low) * np.array(
             [beta_quantile(a, b, share) if use else np.nan for a, b, use in counts]
         )
         return np.where(plain, np.where(low == high, low, quantile), np.nan)
 
-    def _two_values(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    @cached_property
+    def _two_values(self) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.bool_]]:
         """The least and the largest value, how many units are above and at the least, and whether that is all."""
-        values = self.values
-        low, high = values.min(axis=0), values.max(axis=0)
-        at_low = (values == low).sum(axis=0)
-        plain = (self.bottom == self.bottom[0]).all(axis=0) & ((values == low) | (values == high)).all(axis=0)
-        return low, high, np.maximum(len(values) - at_low, 1), np.maximum(at_low, 1), plain
+        of_parts, plain = [], []
+        for tops, weights, counts in self.parts:
+            values = tops / weights
+            low, high = values.min(axis=0), values.max(axis=0)
+            at_low = total(counts, values == low)
+            of_parts.append((low, high, np.maximum(len(self.top) - at_low, 1), np.maximum(at_low, 1)))
+            plain.append((weights == weights[0]).all(axis=0) & ((values == low) | (values == high)).all(axis=0))
+        low, high, above, at_low = np.hstack(of_parts)
+        return low, high, above, at_low, np.concatenate(plain)
 
-    def share_below(self, at: Floats) -> Floats:
-        """The chance under random shares of the units that the mean is not above this, by column."""
+    def share_below(self, at: Floats, wanted: NDArray[np.bool_] | None = None) -> Floats:
+        """The chance under random shares of the units that the mean is not above this, by column; NaN if not wanted."""
         from karat.stats.special import betainc, ndtr
 
-        low, high, above, at_low, plain = self._two_values()
+        low, high, above, at_low, plain = self._two_values
         span = np.where(high > low, high - low, 1.0)
         exact = betainc(above, at_low, np.clip((at - low) / span, 0.0, 1.0))
-        inside = (at > low) & (at < high)
-        usual = ndtr(_score(self.top, self.bottom, np.where(inside, at, (low + high) / 2)))
-        return np.where(~inside, np.where(at >= high, 1.0, 0.0), np.where(plain, exact, usual))
+        inside, wanted = (at > low) & (at < high), np.full(len(at), True) if wanted is None else wanted
+        out = np.where(~inside, np.where(at >= high, 1.0, 0.0), np.where(plain & wanted, exact, math.nan))
+        for columns in batched(self.columns(inside & ~plain & wanted)):
+            places = np.concatenate([one.places for one in columns])
+            out[places] = ndtr(_score(side_by_side([one.units for one in columns]), at[places]))
+        return out
+
+    def columns(self, wanted: NDArray[np.bool_], of: int = 0) -> Iterator[Columns]:
+        """The wanted columns with their places."""
+        first = 0
+        for units in self.parts:
+            own = np.flatnonzero(wanted[first : first + units.tops.shape[1]])
+            if len(own):
+                yield Columns(of, own + first, units.take(own))
+            first += units.tops.shape[1]
+
+    @cached_property
+    def parts(self) -> list[CountedUnits]:
+        """The units of all columns together; where they are many, each column by itself, with equal units counted."""
+        if self.without is not None and len(self.without.top) >= MANY:
+            last = zip(self.without.parts, self.top[-1], self.bottom[-1], strict=True)
+            return [units.with_one(top, weight) for units, top, weight in last]
+        if len(self.top) < MANY or self.without is not None:
+            return [CountedUnits(self.top, self.bottom, ONCE)]
+        return [CountedUnits.of(top[:, None], weights) for top, weights in zip(self.top.T, self.bottom.T, strict=True)]
+
+
+class Columns(NamedTuple):
+    """Columns whose quantiles are searched for: the place of their means among those that were sought, and theirs."""
+
+    of: int
+    places: NDArray[np.int64]
+    units: CountedUnits
 
 
 def mean_quantiles(sought: Sequence[tuple[UnitMeans, float]]) -> list[Floats]:
-    """The quantile of each mean under random shares of its units, by column.
-
-    Those of about as many units are searched for together, as far as a cache holds them.
-    """
+    """The quantile of each mean under random shares of its units, by column."""
     solutions = [means.exact_quantiles(share) for means, share in sought]
-    batch: list[int] = []
-    columns = 0
-    for i in sorted(range(len(sought)), key=lambda i: len(sought[i][0].top)):
-        own = int(np.isnan(solutions[i]).sum())
-        if not own:
-            continue
-        size = len(sought[i][0].top)
-        if batch and (size > 2 * len(sought[batch[0]][0].top) or size * (columns + own) > TOGETHER):
-            _search(sought, solutions, batch)
-            batch, columns = [], 0
-        batch.append(i)
-        columns += own
-    if batch:
-        _search(sought, solutions, batch)
+    parts = enumerate(zip(sought, solutions, strict=True))
+    columns = [one for i, ((means, _), known) in parts for one in means.columns(np.isnan(known), i)]
+    targets = [normal_quantile(share) for _, share in sought]
+    for batch in batched(columns):
+        _search(batch, targets, solutions)
     return solutions
 
 
-def _search(sought: Sequence[tuple[UnitMeans, float]], solutions: list[Floats], batch: Sequence[int]) -> None:
-    """Put the quantiles of a batch in the places that are NaN; units of no weight make all parts as long."""
-    open_columns = [np.flatnonzero(np.isnan(solutions[i])) for i in batch]
-    ends = np.cumsum([0, *map(len, open_columns)])
-    size = max(len(sought[i][0].top) for i in batch)
-    top, bottom = (np.zeros((size, ends[-1])) for _ in range(2))
-    low, high, middle, spread, target = (np.empty(ends[-1]) for _ in range(5))
-    for i, columns, start, end in zip(batch, open_columns, ends[:-1], ends[1:], strict=True):
-        means, share = sought[i]
-        own = means if len(columns) == means.top.shape[1] else means.take(columns)
-        here = slice(start, end)
-        top[: len(own.top), here], bottom[: len(own.top), here] = own.top, own.bottom
-        values = own.values
-        low[here], high[here] = values.min(axis=0), values.max(axis=0)
-        middle[here], spread[here] = own.top.sum(axis=0) / own.bottom.sum(axis=0), own.spread
-        target[here] = normal_quantile(share)
-    quantiles = _quantiles(top, bottom, low, high, middle, spread, target)
-    for i, columns, start, end in zip(batch, open_columns, ends[:-1], ends[1:], strict=True):
-        solutions[i][columns] = quantiles[start:end]
+def batched(columns: Iterable[Columns]) -> Iterator[list[Columns]]:
+    """Columns of about as many units together, as far as a cache holds them."""
+    batch: list[Columns] = []
+    width = 0
+    for one in sorted(columns, key=lambda one: (len(one.units.counts) == 1, len(one.units.tops))):
+        size, own = len(one.units.tops), len(one.places)
+        if batch:
+            other = batch[0].units
+            alike = (len(other.counts) == 1) == (len(one.units.counts) == 1) and size <= 2 * len(other.tops)
+            if not alike or size * (width + own) > TOGETHER:
+                yield batch
+                batch, width = [], 0
+        batch.append(one)
+        width += own
+    if batch:
+        yield batch
 
 
-def _quantiles(
-    top: Floats, bottom: Floats, low: Floats, high: Floats, middle: Floats, spread: Floats, target: Floats
-) -> Floats:
+def _search(batch: Sequence[Columns], targets: Sequence[float], solutions: list[Floats]) -> None:
+    """Put the quantiles of a batch in their places."""
+    starts = np.hstack([_start(one.units) for one in batch])
+    target = np.concatenate([np.full(len(one.places), targets[one.of]) for one in batch])
+    quantiles = _quantiles(side_by_side([one.units for one in batch]), starts, target)
+    ends = np.cumsum([len(one.places) for one in batch])[:-1]
+    for one, own in zip(batch, np.split(quantiles, ends), strict=True):
+        solutions[one.of][one.places] = own
+
+
+def _start(units: CountedUnits) -> Floats:
+    """Of each column the least and the largest value, the mean, and about its standard deviation."""
+    tops, weights, counts = units
+    values, weight = tops / weights, total(counts, weights)
+    middle = total(counts, tops) / weight
+    spread = np.sqrt(total(counts, weights**2 * (values - middle) ** 2)) / weight
+    return np.array([values.min(axis=0), values.max(axis=0), middle, spread])
+
+
+def _quantiles(units: CountedUnits, starts: Floats, target: Floats) -> Floats:
     """Where the normal score of each column is its target: between low and high, by secants from a normal start."""
+    low, high, middle, spread = starts
     slope = np.where(spread > 0, spread, 1.0)
     out = np.clip(middle + target * spread, low + 0.01 * (high - low), high - 0.01 * (high - low))
     before: Floats | None = None
     score_before = np.zeros_like(out)
     left = np.arange(len(out))
-    result = np.empty_like(out)
+    result: Floats = np.empty_like(out)
     for _ in range(STEPS):
-        score = _score(top, bottom, out)
+        score = _score(units, out)
         off = score - target
         result[left] = out
         search = ~(np.abs(off) < CLOSE)
@@ -355,7 +398,7 @@ def _quantiles(
         before, score_before = out, score
         out = np.where((step > low) & (step < high), step, (low + high) / 2)
         if not search.all():
-            left, top, bottom = left[search], top[:, search], bottom[:, search]
+            left, units = left[search], units.take(np.flatnonzero(search))
             low, high, slope, target = low[search], high[search], slope[search], target[search]
             out, before, score_before = out[search], before[search], score_before[search]
     else:
@@ -363,9 +406,9 @@ def _quantiles(
     return result
 
 
-def _score(top: Floats, bottom: Floats, at: Floats) -> Floats:
+def _score(units: CountedUnits, at: Floats) -> Floats:
     """The chance that the mean of each column is not above this, as a normal score."""
-    parts = top - at * bottom
+    parts, counts = units.tops - at * units.weights, units.counts
     work = np.abs(parts)
     scale = work.max(axis=0)
     parts /= np.where(scale > 0, scale, 1.0)
@@ -376,8 +419,8 @@ def _score(top: Floats, bottom: Floats, at: Floats) -> Floats:
             np.multiply(parts, tilt, out=work)
             np.subtract(1, work, out=work)
             np.divide(parts, work, out=work)  # shares
-            slope = work.sum(axis=0)
-            bend = np.square(work, out=work).sum(axis=0)
+            slope = total(counts, work)
+            bend = total(counts, np.square(work, out=work))
             low, high = np.where(slope < 0, tilt, low), np.where(slope > 0, tilt, high)
             step = tilt - slope / bend
             new = np.where((step > low) & (step < high), step, (low + high) / 2)
@@ -385,8 +428,8 @@ def _score(top: Floats, bottom: Floats, at: Floats) -> Floats:
             if bool(settled.all()):
                 break
             tilt = np.where(settled, tilt, new)
-        log = -np.log1p(-tilt * parts).sum(axis=0)
+        log = -total(counts, np.log1p(-tilt * parts))
         root = np.sign(tilt) * np.sqrt(np.maximum(-2 * log, 0.0))
-        other = tilt * np.sqrt((parts**2 / (1 - tilt * parts) ** 2).sum(axis=0))
-        out: Floats = root + np.log(other / root) / root
-    return np.where(np.abs(root) < 1e-4, root, out)
+        other = tilt * np.sqrt(total(counts, parts**2 / (1 - tilt * parts) ** 2))
+        scores: Floats = np.where(np.abs(root) < 1e-4, root, root + np.log(other / root) / root)
+    return scores

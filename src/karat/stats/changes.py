@@ -137,7 +137,10 @@ class _Part:
         if test == "t":
             (p, ends), flips = student_changes(seen, levels), np.zeros(len(self.rows), np.int64)
         else:
-            p, ends, flips = flip_signs(seen.top, seen.bottom[:, 0], levels=levels, draws=draws, seed=seed)
+            counted = seen.parts if len(seen.parts) == len(self.rows) else ()
+            p, ends, flips = flip_signs(
+                seen.top, seen.bottom[:, 0], levels=levels, draws=draws, seed=seed, counted=counted
+            )
         unknown = (seen.values == seen.values[0]).all(axis=0) & ~np.isfinite(bounds).all(axis=1)
         tied = (seen.values == 0).all(axis=0)  # flips of nothing say nothing
         names = [ALL_EQUAL if blank else test for blank in unknown]
@@ -197,8 +200,14 @@ def _with_extremes(seen: UnitMeans, bounds: Floats) -> tuple[UnitMeans, UnitMean
 def _p_of_none(worse: UnitMeans, better: UnitMeans) -> Floats:
     """The two-sided p of a mean difference of 0."""
     nothing = np.zeros(worse.top.shape[1])
-    p: Floats = np.minimum(2 * np.minimum(worse.share_below(nothing), 1 - better.share_below(nothing)), 1.0)
-    return p
+    rises = worse.top.sum(axis=0) > 0
+    p = np.where(rises, worse.share_below(nothing, rises), 1 - better.share_below(nothing, ~rises))
+    rest = p >= 0.5  # else the other chance is above a half: one more unit is never worse in `better`
+    if rest.any():
+        others = 1 - better.share_below(nothing, rises & rest), worse.share_below(nothing, ~rises & rest)
+        p = np.fmin(p, np.where(rises, *others))
+    out: Floats = np.minimum(2 * p, 1.0)
+    return out
 
 
 def student_changes(seen: UnitMeans, levels: Sequence[float]) -> tuple[Floats, list[Ends]]:

@@ -194,8 +194,9 @@ def standard_error(values: Floats, units: Units) -> tuple[float, float]:
     With plain queries this is sd/√n; with units of several queries it is that of a ratio of unit sums.
     """
     top, bottom = units.sums(values[None, :])
-    there = bottom[:, 0] > 0
-    top, bottom = top[there, 0], bottom[there, 0]
+    top, bottom = top[:, 0], bottom[:, 0]
+    if not (bottom > 0).all():
+        top, bottom = top[bottom > 0], bottom[bottom > 0]
     if len(top) < 2:
         return math.nan, len(top)
     count = float(bottom.sum() ** 2 / (bottom**2).sum())

@@ -89,7 +89,8 @@ def p_value(
         hint = f"; did you mean {near!r}?" if near else ""
         raise UsageError(f"test must be one of {', '.join(TESTS)}, found {test!r}{hint}")
     defined = ~np.isnan(difference)
-    units, difference = units.take(defined), difference[defined]
+    if not defined.all():
+        units, difference = units.take(defined), difference[defined]
     if len(units) < 2:
         return math.nan, 1.0
     if test == "t":

@@ -156,7 +156,7 @@ def _typical_ends(low: Floats, high: Floats) -> tuple[float, float]:
     """The least and the largest typical share that values between these ends can have (Dinkelbach 1967)."""
 
     def share_of(values: Floats) -> float:
-        return float(typical_share(values[None], np.ones(len(values)))[0])
+        return float(typical_share(values[None])[0])
 
     least, most = share_of(low), share_of(high)
     for _ in range(STEPS):

@@ -103,7 +103,8 @@ class Units:
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Units:
         """The units of some of the queries, numbered anew in their order."""
         unit = self.unit[rows]
-        _, numbered = np.unique(unit, return_inverse=True)
+        rising = bool((unit[1:] > unit[:-1]).all())
+        numbered = np.arange(len(unit)) if rising else np.unique(unit, return_inverse=True)[1]
         alone = len(unit) == 0 or int(numbered.max()) + 1 == len(unit)
         return Units.scaled(numbered, self.weight[rows], alone, None if self.day is None else self.day[rows])
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from karat.records import dataclass
+from karat.stats.counted_units import CountedUnits, side_by_side
 from karat.stats.defaults import DRAWS, LEAST_P, SEED
 from karat.stats.distributions import normal_quantile
 from karat.stats.intervals import TOLERANCE
@@ -63,17 +64,25 @@ class Flips(NamedTuple):
 
 
 def flip_signs(
-    tops: Floats, bottoms: Floats, *, levels: Sequence[float], draws: int = DRAWS, seed: int = SEED
+    tops: Floats,
+    bottoms: Floats,
+    *,
+    levels: Sequence[float],
+    draws: int = DRAWS,
+    seed: int = SEED,
+    counted: Sequence[CountedUnits] = (),
 ) -> Flips:
     """Test whether means are 0, and invert the test.
 
-    `tops` are sums of differences (units × columns), `bottoms` the weights of units.
+    `tops` are sums of differences (units × columns), `bottoms` the weights of units; `counted` are the units of each
+    column with equal ones counted, where these are known.
     """
     count, columns = tops.shape
     if count <= EXACT_UPTO:
         return Flips(*_by_flips(tops, bottoms, levels, None, seed), np.zeros(columns, np.int64))
     p, ends = np.ones(columns), [(np.zeros(columns), np.zeros(columns)) for _ in levels]
-    sizes = [Sizes.of(column) for column in tops.T]
+    counted = counted or [CountedUnits.of(column[:, None], bottoms) for column in tops.T]
+    sizes = [Sizes.of(units) for units in counted]
     ways = np.array([size.way if count >= COMPUTED_FROM or not len(size.sizes) else "drawn" for size in sizes])
     for i in np.flatnonzero(ways == "stepped"):
         sums = SteppedSums.of(tops[:, i], bottoms, sizes[i].step)
@@ -82,7 +91,8 @@ def flip_signs(
             low[i], high[i] = sums.low_end((1 - level) / 2), -sums.mirrored.low_end((1 - level) / 2)
     smooth, drawn = ways == "smooth", ways == "drawn"
     if smooth.any():
-        _put(p, ends, smooth, _by_saddlepoint(tops[:, smooth], bottoms, levels))
+        units = side_by_side([units for units, own in zip(counted, smooth, strict=True) if own])
+        _put(p, ends, smooth, _by_saddlepoint(units, tops[:, smooth].sum(axis=0), float(bottoms.sum()), levels))
     if drawn.any():
         _put(p, ends, drawn, _by_flips(tops[:, drawn], bottoms, levels, draws, seed))
     return Flips(p, ends, np.where(drawn, draws, 0))
@@ -104,11 +114,16 @@ class Sizes:
     counts: Floats
 
     @staticmethod
-    def of(differences: Floats) -> Sizes:
-        sizes = np.sort(np.abs(differences))
-        sizes = sizes[sizes > TOLERANCE * sizes[-1]]
-        first = np.flatnonzero(np.diff(sizes, prepend=-1.0) > TOLERANCE * sizes[-1]) if len(sizes) else np.zeros(0, int)
-        return Sizes(sizes[first], np.diff(first, append=len(sizes)).astype(np.float64))
+    def of(units: CountedUnits) -> Sizes:
+        """Of a single column."""
+        sizes = np.abs(units.tops[:, 0])
+        order = np.argsort(sizes)
+        order = order[sizes[order] > TOLERANCE * sizes.max()]
+        if not len(order):
+            return Sizes(np.zeros(0), np.zeros(0))
+        sizes, counts = sizes[order], np.broadcast_to(units.counts[:, 0], len(sizes))[order]
+        first = np.flatnonzero(np.diff(sizes, prepend=-1.0) > TOLERANCE * sizes[-1])
+        return Sizes(sizes[first], np.add.reduceat(counts, first))
 
     @property
     def way(self) -> Literal["", "stepped", "smooth", "drawn"]:
@@ -239,29 +254,32 @@ def _signed_sums(steps: Floats) -> tuple[Floats, Floats]:
     return sums[there], chances[there]
 
 
-def _by_saddlepoint(tops: Floats, weights: Floats, levels: Sequence[float]) -> tuple[Floats, list[Ends]]:
+def _by_saddlepoint(
+    units: CountedUnits, total: Floats, weight: float, levels: Sequence[float]
+) -> tuple[Floats, list[Ends]]:
+    """Of units whose sums and weights have these totals."""
     from karat.stats.special import ndtr
 
-    total = np.abs(tops.sum(axis=0))
-    p = np.clip(2 * ndtr(-SignedSums(tops, total).score()[0]), LEAST_P, 1.0)
+    mirrored = units._replace(tops=-units.tops)
+    p = np.clip(2 * ndtr(-SignedSums(units.tops, units.counts, np.abs(total)).score()[0]), LEAST_P, 1.0)
     ends = []
     for level in levels:
         tail = (1 - level) / 2
-        ends.append((_smooth_low_end(tops, weights, tail), -_smooth_low_end(-tops, weights, tail)))
+        ends.append((_smooth_low_end(units, total, weight, tail), -_smooth_low_end(mirrored, -total, weight, tail)))
     return p, ends
 
 
-def _smooth_low_end(tops: Floats, weights: Floats, tail: float) -> Floats:
+def _smooth_low_end(units: CountedUnits, total: Floats, weight: float, tail: float) -> Floats:
     """The mean of each column that random halves are not above with this chance."""
-    target, weight, total = normal_quantile(1 - tail), float(weights.sum()), tops.sum(axis=0)
-    middle = total / weight
-    slope = np.sqrt(((tops - middle * weights[:, None]) ** 2).sum(axis=0)) / weight
+    target, middle = normal_quantile(1 - tail), total / weight
+    slope = np.sqrt((units.counts * (units.tops - middle * units.weights) ** 2).sum(axis=0)) / weight
     low, high = np.full(len(total), -math.inf), middle
     out: Floats = middle - target * slope
     before, score_before = middle, np.zeros(len(total))
     tilt: Floats | None = None
     for _ in range(SEARCH):
-        score, tilt = SignedSums(tops - out * weights[:, None], total - out * weight).score(tilt)
+        parts = units.tops - out * units.weights
+        score, tilt = SignedSums(parts, units.counts, total - out * weight).score(tilt)
         off = score - target
         if bool((np.abs(off) < CLOSE).all()):
             break
@@ -280,9 +298,10 @@ def _smooth_low_end(tops: Floats, weights: Floats, tail: float) -> Floats:
 
 @dataclass(frozen=True)
 class SignedSums:
-    """Sums of randomly signed parts (units × columns), and a value of each column that they may reach."""
+    """Sums of randomly signed parts (rows × columns, with how many of each), and a value that each may reach."""
 
     parts: Floats
+    counts: Floats
     value: Floats
 
     def score(self, tilt: Floats | None = None) -> tuple[Floats, Floats]:
@@ -290,8 +309,8 @@ class SignedSums:
 
         A tilt that was found for similar sums is a good start.
         """
-        parts, sign, value = self.parts, np.sign(self.value), np.abs(self.value)
-        square = (parts**2).sum(axis=0)
+        parts, counts, sign, value = self.parts, self.counts, np.sign(self.value), np.abs(self.value)
+        square = (counts * parts**2).sum(axis=0)
         near = CLOSE * np.sqrt(square)
         tilt = value / square if tilt is None else np.abs(tilt)
         low, high = np.zeros(len(value)), np.full(len(value), math.inf)
@@ -301,8 +320,8 @@ class SignedSums:
                 np.multiply(parts, tilt, out=leant)
                 np.tanh(leant, out=leant)
                 leant *= parts
-                off = leant.sum(axis=0) - value
-                bend = square - np.square(leant, out=leant).sum(axis=0)
+                off = (counts * leant).sum(axis=0) - value
+                bend = square - (counts * np.square(leant, out=leant)).sum(axis=0)
                 settled = np.abs(off) <= near
                 if bool(settled.all()):
                     break
@@ -314,7 +333,7 @@ class SignedSums:
                 )
                 tilt = np.where(settled, tilt, new)
             sizes = np.abs(parts * tilt)
-            log = (sizes + np.log1p(np.exp(-2 * sizes)) - math.log(2)).sum(axis=0)
+            log = (counts * (sizes + np.log1p(np.exp(-2 * sizes)) - math.log(2))).sum(axis=0)
             root = np.sqrt(np.maximum(2 * (tilt * value - log), 0.0))
             out = root + np.log(tilt * np.sqrt(bend) / root) / root
         return sign * np.where((root > 1e-4) & np.isfinite(out), out, root), tilt
