@@ -20,7 +20,7 @@ from karat.results.gold import Gold
 from karat.results.log_record import LogJson, log_json, read_log
 from karat.results.result import Derived, Result, RunResult
 from karat.results.sampling import Sampling
-from karat.results.top_lists import TopLists
+from karat.results.top_lists import DocNumbers, TopLists
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,33 +161,6 @@ class RecordJson(Struct, forbid_unknown_fields=True, frozen=True):
     gold: list[GoldJson]
     sampling: list[SamplingJson]
     queries: QueriesJson | UnsetType = UNSET
-
-
-SHARE = 1_000
-"""Docs of one list that are numbered before those of the next."""
-
-
-class DocNumbers:
-    """The ids of docs, each written once: lists refer to them by number."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, int] = {}
-
-    def number(self, doc: str) -> int:
-        return self.known.setdefault(doc, len(self.known))
-
-    def of(self, lists: Sequence[Sequence[str]]) -> list[list[int]]:
-        """The numbers of the docs of several lists, taken in turn a share at a time.
-
-        Runs of the same queries name the same docs there: most are in the processor's cache when they come again.
-        """
-        known, out = self.known, [list[int]() for _ in lists]
-        shares = max(map(len, lists), default=0) // SHARE + 1
-        for share in range(shares):
-            for numbers, docs in zip(out, lists, strict=True):
-                first, last = (len(docs) * end // shares for end in (share, share + 1))
-                numbers += [known.setdefault(doc, len(known)) for doc in docs[first:last]]
-        return out
 
 
 def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:

@@ -83,6 +83,33 @@ def _defined(values: list[float]) -> list[float | None]:
     return [None if v != v else v for v in values]
 
 
+SHARE = 1_000
+"""Docs of one list that are numbered before those of the next."""
+
+
+class DocNumbers:
+    """The ids of docs, each written once: lists refer to them by number."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+
+    def number(self, doc: str) -> int:
+        return self.known.setdefault(doc, len(self.known))
+
+    def of(self, lists: Sequence[Sequence[str]]) -> list[list[int]]:
+        """The numbers of the docs of several lists, taken in turn a share at a time.
+
+        Runs of the same queries name the same docs there: most are in the processor's cache when they come again.
+        """
+        known, out = self.known, [list[int]() for _ in lists]
+        shares = max(map(len, lists), default=0) // SHARE + 1
+        for share in range(shares):
+            for numbers, docs in zip(out, lists, strict=True):
+                first, last = (len(docs) * end // shares for end in (share, share + 1))
+                numbers += [known.setdefault(doc, len(known)) for doc in docs[first:last]]
+        return out
+
+
 def build_top_lists(aligned: Aligned) -> TopLists:
     """The top docs of each query of the rankings, with their grades."""
     qrels, at_doc, items = aligned.qrels, aligned.hits.at_doc, aligned.hits.items

@@ -16,6 +16,7 @@ import numpy as np
 
 from karat.metrics.grammar import choose_primary, parse, parse_all
 from karat.model.policy import RELEVANT, is_relevant
+from karat.records import dataclass
 from karat.report.html.clean_text import LONGEST, NAME, cut, cut_all, name
 from karat.report.html.model import (
     Change,
@@ -32,6 +33,7 @@ from karat.report.marks import tone_of
 from karat.results.figures import estimate_figure, figure, least_of, p_text
 from karat.results.losses import find_loss
 from karat.results.sampling import NONE
+from karat.results.top_lists import DocNumbers
 from karat.results.words import SharedLevels, condition_text
 from karat.stats.aggregates import NEUTRAL
 from karat.store.codec import rounded
@@ -39,15 +41,16 @@ from karat.verbs.sweep import METRICS as CURVED
 from karat.verbs.sweep import curves_of, cutoffs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from karat.model.docs import Docs
+    from karat.model.qrels import Qrels
     from karat.report.html.source import Source
     from karat.results.decisions import Decision
     from karat.results.result import Result, RunResult
-    from karat.results.top_lists import GoldDoc
+    from karat.results.top_lists import GoldDoc, TopLists
     from karat.stats.intervals import Interval
 
 TOP = 20
@@ -68,7 +71,7 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
     """What the scripts read; `docs` holds the texts of docs."""
     result, primary = source.result, primary_of(source)
     ids = sorted({q for run in result.runs for q in run.query_ids})
-    numbers = _Numbers()
+    numbers = DocNumbers()
     queries = _queries(result, ids, {**result.texts, **source.texts}, numbers)
     return ScriptData(
         runs=[r.name for r in result.runs],
@@ -92,18 +95,8 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
         listed=[run.name for run in result.runs if run.top is not None],
         tradeoffs=_tradeoffs(result, primary),
         queries=queries,
-        docs=DocTexts(cut_all(list(numbers.of), NAME), _texts(result, docs, numbers.of)),
+        docs=DocTexts(cut_all(list(numbers.known), NAME), _texts(result, docs, numbers.known)),
     )
-
-
-class _Numbers:
-    """The docs that the page names: each is held once, and lists refer to its number."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, int] = {}
-
-    def number(self, doc: str) -> int:
-        return self.of.setdefault(doc, len(self.of))
 
 
 def primary_of(source: Source) -> str:
@@ -315,7 +308,7 @@ def _ranks_of_relevant(run: RunResult) -> NDArray[np.int64]:
 # Queries.
 
 
-def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbers: _Numbers) -> QueryColumns:
+def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbers: DocNumbers) -> QueryColumns:
     """Columns over all queries: texts, fields, values, and the lists with grades and missed gold."""
     index = {q: i for i, q in enumerate(ids)}
     values = []
@@ -330,15 +323,19 @@ def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbe
         values.append(columns)
     fields = next((run.sampling.fields for run in result.runs if run.sampling.fields), {})
     long = sum(min(len(texts.get(q, "")), TEXT) for q in ids) > QUERY_BUDGET
-    with_lists = [run for run in result.runs if run.top is not None]
-    has_gold = any(not run.is_without_gold for run in with_lists)
+    tops = {run.name: run.top for run in result.runs if run.top is not None}
+    rows = {name: _first_rows(top, ids) for name, top in tops.items()}
+    golds = [_RelevantDocs.of(qrels, runs) for qrels, runs in _golds(result)]
+    named = [[tops[name].docs[i] for i in places.tolist()] for name, (places, _) in rows.items()]
+    codes = numbers.of([*named, *(gold.docs for gold in golds)])
+    lists = {name: _lists(tops[name], *own, docs) for (name, own), docs in zip(rows.items(), codes)}
     return QueryColumns(
         ids=[name(q) for q in ids],
         texts=cut_all([texts.get(q, "") for q in ids], SHORT_TEXT if long else TEXT) if texts else [],
         fields={name(f): [_named(values.get(q, NONE)) for q in ids] for f, values in fields.items()},
         values=values,
-        lists=[_lists(run, ids, numbers) for run in result.runs] if with_lists else [],
-        gold=[_gold(result, q, numbers) for q in ids] if has_gold else [],
+        lists=[lists.get(run.name) or [([], "", []) for _ in ids] for run in result.runs] if lists else [],
+        gold=_gold(result, ids, golds, codes[len(rows) :]) if golds else [],
     )
 
 
@@ -355,47 +352,97 @@ def _shortened(values: NDArray[np.float64], digits: int) -> list[float | int | N
     return out
 
 
-def _lists(run: RunResult, ids: Sequence[str], numbers: _Numbers) -> list[tuple[list[int], Any, list[Any]]]:
+def _first_rows(top: TopLists, ids: Sequence[str]) -> tuple[NDArray[np.int64], list[int]]:
+    """The rows of the first ranks of these queries, one query after the other, and where each query's end."""
+    places = np.array([top.query_index.get(query, -1) for query in ids], dtype=np.int64)
+    lengths = np.where(places < 0, 0, np.minimum(np.diff(top.offsets, append=0)[places], TOP))
+    ends = np.cumsum(lengths)
+    rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(top.offsets[places] - (ends - lengths), lengths)
+    return rows, ends.tolist()
+
+
+def _lists(
+    top: TopLists, rows: NDArray[np.int64], ends: Sequence[int], docs: list[int]
+) -> list[tuple[list[int], Any, list[Any]]]:
     """Docs, grades and scores of the first ranks of each query, as columns."""
-    top = run.top
-    if top is None:
-        return [([], "", []) for _ in ids]
-    scores, grades = _shortened(top.scores, 4), [_whole(None if g != g else g) for g in top.grades.tolist()]
-    begin, end = top.offsets.tolist(), np.minimum(top.offsets[1:], top.offsets[:-1] + TOP).tolist()
+    scores, grades = _shortened(top.scores[rows], 4), top.grades[rows]
+    unjudged = np.isnan(grades)
+    digit = unjudged | ((grades == np.floor(grades)) & (grades >= 0) & (grades <= 9))
+    marks = np.where(unjudged | ~digit, ord("-"), ord("0") + np.where(digit & ~unjudged, grades, 0)).astype(np.uint8)
+    text, others = marks.tobytes().decode("ascii"), np.cumsum(~digit, dtype=np.int64)
+    long = set(np.flatnonzero(np.diff([others[end - 1] if end else 0 for end in ends], prepend=0)).tolist())
     out: list[tuple[list[int], Any, list[Any]]] = []
-    for query in ids:
-        i = top.query_index.get(query)
-        a, b = (0, 0) if i is None else (begin[i], end[i])
-        out.append(([numbers.number(doc) for doc in top.docs[a:b]], _marks(grades[a:b]), scores[a:b]))
+    begin = 0
+    for i, end in enumerate(ends):
+        # Grades of a list are one text, a character each, where all are whole and have one digit: it takes less room.
+        own = [_whole(None if g != g else g) for g in grades[begin:end].tolist()] if i in long else text[begin:end]
+        out.append((docs[begin:end], own, scores[begin:end]))
+        begin = end
     return out
-
-
-def _marks(grades: Sequence[float | int | None]) -> str | list[float | int | None]:
-    """Grades of a list as one text, a character each, where all are whole and have one digit: it takes less room."""
-    if any(g is not None and (not isinstance(g, int) or not 0 <= g <= 9) for g in grades):
-        return list(grades)
-    return "".join("-" if g is None else str(g) for g in grades)
 
 
 def _whole(grade: float | None) -> float | int | None:
     return int(grade) if grade is not None and grade == int(grade) else grade
 
 
-def _gold(result: Result, query: str, numbers: _Numbers) -> list[tuple[int, Any, list[int | None], dict[int, str]]]:
-    """The relevant docs with their grade, the rank at which each run has them, and the stage that lost them."""
-    grades: dict[str, float] = {}
-    ranks: dict[str, list[int | None]] = {}
-    losses: dict[str, dict[int, str]] = {}
+def _golds(result: Result) -> Iterator[tuple[Qrels, list[int]]]:
+    """Each gold of the runs that have lists, with the places of its runs."""
+    runs_of: dict[int, list[int]] = {}
     for i, run in enumerate(result.runs):
-        for row in _relevant(run, query):
-            grades[row.doc] = row.grade
-            ranks.setdefault(row.doc, [None] * len(result.runs))[i] = row.rank
-            if row.rank is None and (loss := find_loss(run, query, row.doc)) is not None:
-                losses.setdefault(row.doc, {})[i] = str(loss)
-    return [
-        (numbers.number(doc), _whole(grades[doc]), ranks[doc], losses.get(doc, {}))
-        for doc in sorted(ranks, key=lambda d: (-grades[d], d))
+        if run.gold_ranks is not None and not run.is_without_gold:
+            runs_of.setdefault(id(run.qrels), []).append(i)
+    for places in runs_of.values():
+        yield result.runs[places[0]].qrels, places
+
+
+@dataclass(frozen=True)
+class _RelevantDocs:
+    """The relevant docs of a gold by query, and the places of the runs that have it."""
+
+    qrels: Qrels
+    runs: list[int]
+    rows: NDArray[np.int64]
+    docs: list[str]
+    ends: list[int]
+
+    @staticmethod
+    def of(qrels: Qrels, runs: list[int]) -> _RelevantDocs:
+        relevant = is_relevant(qrels.grades)
+        rows = np.flatnonzero(relevant)
+        ends = np.concatenate(([0], np.cumsum(relevant)))[qrels.offsets].tolist()
+        return _RelevantDocs(qrels, runs, rows, [qrels.docs[i] for i in rows.tolist()], ends)
+
+
+def _gold(
+    result: Result, ids: Sequence[str], golds: Sequence[_RelevantDocs], codes: Sequence[list[int]]
+) -> list[list[tuple[int, Any, list[int | None], dict[int, str]]]]:
+    """The relevant docs of each query: grade, the rank at which each run has them, and the stage that lost them."""
+    blank: list[int | None] = [None] * len(result.runs)
+    columns = [
+        (gold.qrels.grades[gold.rows].tolist(), [_ranks(result.runs[i], gold.rows) for i in gold.runs])
+        for gold in golds
     ]
+    out = []
+    for query in ids:
+        docs: dict[str, tuple[int, float, list[int | None], dict[int, str]]] = {}
+        for gold, own, (grades, ranks) in zip(golds, codes, columns, strict=True):
+            place = gold.qrels.query_index.get(query)
+            for row in range(gold.ends[place], gold.ends[place + 1]) if place is not None else ():
+                doc = gold.docs[row]
+                _, _, at, losses = docs.setdefault(doc, (own[row], grades[row], blank.copy(), {}))
+                for i, column in zip(gold.runs, ranks, strict=True):
+                    at[i] = rank = column[row]
+                    if rank is None and (loss := find_loss(result.runs[i], query, doc)) is not None:
+                        losses[i] = str(loss)
+        ordered = sorted(docs.items(), key=lambda entry: (-entry[1][1], entry[0])) if len(docs) > 1 else docs.items()
+        out.append([(code, _whole(grade), at, losses) for _, (code, grade, at, losses) in ordered])
+    return out
+
+
+def _ranks(run: RunResult, rows: NDArray[np.int64]) -> list[int | None]:
+    """The ranks of some judgments; None where the run does not have the doc."""
+    assert run.gold_ranks is not None
+    return [rank or None for rank in run.gold_ranks[rows].tolist()]
 
 
 def _texts(result: Result, docs: Docs | None, numbers: Mapping[str, int]) -> dict[str, str]:
