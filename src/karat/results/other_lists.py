@@ -139,8 +139,6 @@ def measure_over(metrics: Iterable[str], rankings: Rankings, query_ids: Sequence
     """Each metric's values in the order of these queries; NaN for those that the rankings lack."""
     metrics = list(metrics)
     ids, columns = measure_rankings(map(parse, metrics), replace(rankings, pipeline=None))
-    values = {}
-    for name, column in zip(metrics, columns.values(), strict=True):
-        known = dict(zip(ids, column.tolist(), strict=True))
-        values[name] = np.array([known.get(q, np.nan) for q in query_ids], dtype=np.float64)
-    return values
+    place = {q: i for i, q in enumerate(ids)}
+    rows = np.array([place.get(q, -1) for q in query_ids], dtype=np.int64)
+    return {name: np.append(column, np.nan)[rows] for name, column in zip(metrics, columns.values(), strict=True)}

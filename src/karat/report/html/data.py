@@ -424,18 +424,18 @@ def _gold(
     ]
     out = []
     for query in ids:
-        docs: dict[str, tuple[int, float, list[int | None], dict[int, str]]] = {}
+        docs: dict[int, tuple[str, float, list[int | None], dict[int, str]]] = {}
         for gold, own, (grades, ranks) in zip(golds, codes, columns, strict=True):
             place = gold.qrels.query_index.get(query)
             for row in range(gold.ends[place], gold.ends[place + 1]) if place is not None else ():
                 doc = gold.docs[row]
-                _, _, at, losses = docs.setdefault(doc, (own[row], grades[row], blank.copy(), {}))
+                _, _, at, losses = docs.setdefault(own[row], (doc, grades[row], blank.copy(), {}))
                 for i, column in zip(gold.runs, ranks, strict=True):
                     at[i] = rank = column[row]
                     if rank is None and (loss := find_loss(result.runs[i], query, doc)) is not None:
                         losses[i] = str(loss)
-        ordered = sorted(docs.items(), key=lambda entry: (-entry[1][1], entry[0])) if len(docs) > 1 else docs.items()
-        out.append([(code, _whole(grade), at, losses) for _, (code, grade, at, losses) in ordered])
+        ordered = sorted(docs.items(), key=lambda entry: (-entry[1][1], entry[1][0])) if len(docs) > 1 else docs.items()
+        out.append([(code, _whole(grade), at, losses) for code, (_, grade, at, losses) in ordered])
     return out
 
 
