@@ -252,8 +252,8 @@ def main() -> None:
         demo = check_demo(place)
     report.note(
         f"{RUNS} runs × {len(METRICS)} metrics × {DEPTH} docs a query, {SEGMENTS} segments; checks, saved results and "
-        "reports are of two runs; `save`, `load` and `comment` are parts of commands. CPU seconds in process, one thread, imports not counted; from 10,000 on the "
-        "least of two rounds."
+        "reports are of two runs; `save`, `load` and `comment` are parts of commands. CPU seconds in process, one "
+        "thread, imports not counted; from 10,000 on the least of two rounds."
     )
     rows = [
         [verb, *(seconds(found[size][verb]) for size in sizes), times(found[sizes[-1]][verb] / found[sizes[-2]][verb])]
