@@ -1,4 +1,4 @@
-"""Exit codes, as CI systems see them: their numbers; which error ends with which is in `main` of `cli/__init__.py`."""
+"""Exit codes, as CI systems see them: their numbers; which error ends with which: `_exit_code` in `cli/__init__.py`."""
 
 SHIP = 0
 BLOCK = 1

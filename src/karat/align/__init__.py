@@ -1,4 +1,4 @@
-"""Run × qrels → rankings: the one home of ties, duplicates, missing queries, chunk → doc.
+"""Run × qrels → rankings: the one home of ties, duplicates, missing queries, chunk → doc. Here: by chunk or by doc.
 
 Several ways to one meaning: lists in Python (`lists`), columns in memory, and files and frames grouped by query
 (`columns`, `stream`), of any order and size (`disorder`), and text that only a database can cut into fields (`sql`).

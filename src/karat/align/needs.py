@@ -1,4 +1,4 @@
-"""What some metrics need beside judged docs at their ranks: the top docs themselves, and what the run log says."""
+"""What some metrics need beside judged docs at their ranks, checked and put there (vectors, texts: `contents.py`)."""
 
 from __future__ import annotations
 

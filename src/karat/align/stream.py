@@ -1,4 +1,4 @@
-"""Align a file in one pass over blocks of whole queries, on several threads; find the doc of each chunk in columns."""
+"""Align a file in one pass over blocks of whole queries, on several threads; `fill_parents`: the doc of each chunk."""
 
 from __future__ import annotations
 

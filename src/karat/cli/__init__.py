@@ -63,6 +63,7 @@ def _end_quickly() -> None:
 
 
 def _exit_code() -> int:
+    """Run the command: each error has its exit code here; what nobody expected is 70, and `--verbose` shows where."""
     if sys.argv[1:] == ["--version"]:
         print(version_text())  # before anything is imported
         return 0

@@ -1,4 +1,4 @@
-"""The shape of `karat.yaml`. The published JSON Schema comes from these models."""
+"""The shape of `karat.yaml`, and its JSON Schema; which keys of a gate go together is in `gates/language.py`."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def _confidence(value: Any) -> Any:
 
 
 class _GateKeys(Part):
-    """A gate as a mapping: a metric, one condition, and where it holds; or its text under `gate`."""
+    """The keys of a gate, for the JSON Schema alone: `gates/language.py` reads them, and knows which go together."""
 
     gate: str | None = Field(
         None, description="The gate's text; only level, name, depth and judged may stand beside it."

@@ -162,7 +162,7 @@ LIKE = Option(
     "like",
     None,
     "choice",
-    "Take the conventions of another tool; other options change them.",
+    "Take the conventions of another tool, and its names of metrics; other options change them.",
     Policy.PANEL,
     f"{Policy.BLOCK}.like",
     tuple(PRESETS),

@@ -1,4 +1,4 @@
-"""The language of gates: text or mapping → Gate, and Gate → its canonical text.
+"""The language of gates: text or mapping → Gate, or why a key is refused; and Gate → its canonical text.
 
 recall@5 >= 0.90 where language = pt-BR · ndcg@5 >= 0.80 for every topic · latency.p50 <= 60ms ·
 ndcg@10 no worse than baseline by 0.01 · mrr better than baseline · hit@1 >= 80% at the mean · map > 0.3 on splade

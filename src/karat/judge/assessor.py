@@ -1,4 +1,4 @@
-"""A language model as a judge: what it is asked about a pair, and what tells it from other judges."""
+"""A language model as a judge: what it is asked about a pair, the key of each answer, and what tells it from others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metric names: `name(param=value,…)@k` and the spellings of other tools → one canonical form.
+"""Metric names: `name(param=value,…)@k`, `name_10`, aliases → one canonical form; see also `spellings.py`.
 
 ndcg@10 · ndcg(gain=exp)@10 · ndcg:gain=exp@10 · nDCG(dcg='exp-log2')@10 · ndcg_cut_10 ·
 ndcg_at_10 · P.10 · iprec_at_recall_0.10 · recall@{1,3,5} · latency.rerank.p90 · latency.{p50,p90} · cost.tokens.sum

@@ -1,4 +1,4 @@
-"""Names as other tools write them, where Karat's grammar reads them differently or not at all.
+"""Names of other tools that mean something else in Karat's grammar, alone or under `--like`: `rbp.95`, `P`.
 
 A name that a tool spells so has the meaning that it has there: always where no other tool writes it (`rbp.95`), and
 under `like` where several do. A name whose number Karat does not have is refused. Tools tell upper and lower case

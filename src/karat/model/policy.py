@@ -1,5 +1,5 @@
-"""Conventions: every choice that tools make differently when a run meets its gold; what is relevant; chunk → doc;
-the order of docs that tie.
+"""Conventions: every choice that tools make differently when a run meets its gold, and those that `--like` takes;
+`is_relevant`: which grades are relevant; `parent_of`: chunk → doc; the rule of ties, which `align/` applies.
 """
 
 from __future__ import annotations
@@ -197,6 +197,7 @@ def regrading_conventions() -> tuple[str, ...]:
     return tuple(each.name for each in options_of(Policy) if each.regrades)
 
 
+# What `--like` changes in conventions; what it changes in names of metrics is in `metrics/spellings.py`.
 PRESETS: dict[str, PolicyOptions] = {
     # Scores as 32-bit floats; means over the queries that both gold and run have (no -c).
     "trec_eval": {"score_precision": "float32", "missing": "skip", "level": "chunk"},

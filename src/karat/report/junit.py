@@ -1,4 +1,4 @@
-"""A check as JUnit XML: one test case per gate (and run and segment, where it has several), as CI systems read it.
+"""A check as JUnit XML, as CI systems read it: a case per gate, run and segment; warnings that fail are skipped cases.
 
 What fails is a failure. What is undecided is an error, never a pass: a reader must not mistake it. Warnings are
 skipped cases with their reason, since they change nothing.

@@ -1,4 +1,4 @@
-"""Runs against a baseline: what differs, over which family p is adjusted, and whether it is significant.
+"""Runs against a baseline: what differs, which p decides, in which family it is adjusted, and what is significant.
 
 `decide` is the only place that calls a difference significant. Every verb, output and page shows its decisions.
 """

@@ -1,4 +1,4 @@
-"""What the queries are a sample of: weights, conversations, segments in their order, and how intervals are found."""
+"""What the queries are a sample of: weights, conversations, segments and their queries, and how intervals are found."""
 
 from __future__ import annotations
 

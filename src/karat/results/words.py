@@ -1,4 +1,4 @@
-"""Small words of every sentence: plurals, lists, and names on one line."""
+"""Small words of every sentence: plurals, lists, how segments are called, and names on one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mean differences of paired values: an interval and a p that agree.
+"""Mean differences of paired values: an interval and the p that agrees with it, by sign flips and with one more unit.
 
 The test flips the signs of units at random; the interval holds the means that it does not reject. Both allow for one
 more unit that nobody saw (`bounded_means.py`), which decides where most units are tied: a test that sees no spread is

@@ -1,4 +1,4 @@
-"""Two runs on the same queries: is the difference real?"""
+"""Tests of paired values by name (t, Wilcoxon, sign, …), and `paired_test`; the p of an interval is in `changes.py`."""
 
 from __future__ import annotations
 

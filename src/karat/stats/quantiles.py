@@ -1,4 +1,4 @@
-"""Quantiles over queries: with weights, in segments, and of two runs on the same queries.
+"""Quantiles over queries with weights, in segments and of two runs; of queries that count alike, see `intervals.py`.
 
 A resampled quantile needs no sort of its own: the values are sorted once, and the drawn weights are summed in that
 order. The draws are those that means share, so that everything stays paired.

@@ -1,4 +1,4 @@
-"""Answers of language models, kept by the hash of what they were asked: nothing is paid for twice."""
+"""Answers of language models, kept under the keys of `judge/assessor.py`: nothing is paid for twice."""
 
 from __future__ import annotations
 

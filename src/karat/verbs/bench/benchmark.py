@@ -1,4 +1,4 @@
-"""bench(): datasets × retrievers → run logs → comparison."""
+"""bench(): datasets × retrievers → run logs (reused, resumed or made again: decided here) → comparison."""
 
 from __future__ import annotations
 

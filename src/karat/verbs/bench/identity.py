@@ -1,4 +1,4 @@
-"""What decides the answers of a retriever: whether an existing log can stand for what it would answer today."""
+"""What decides the answers of a retriever: whether a log, whole or begun, can stand for what it would answer today."""
 
 from __future__ import annotations
 

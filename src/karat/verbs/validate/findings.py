@@ -1,4 +1,4 @@
-"""Findings of the linter."""
+"""Findings of the linter: what each holds, and how ids are written in their messages (`quote_id`)."""
 
 from __future__ import annotations
 
