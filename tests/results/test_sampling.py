@@ -127,6 +127,15 @@ def test_a_query_without_the_field_is_in_a_segment_of_its_own() -> None:
     assert [(s.by["language"], s.n) for s in result.segments] == [("(none)", 1), ("de", 8), ("en", 3)]
 
 
+def test_values_that_look_the_same_are_one_segment() -> None:
+    """A space at an end, one that does not break, and an accent that stands apart cannot be seen in a table."""
+    gold, run, queries = many(4)
+    for query, value in zip(queries, ("café noir", "café noir ", "café\u00a0noir", "cafe\u0301 noir"), strict=True):
+        queries[query]["topic"] = value
+    result = karat.evaluate(gold, run, "mrr", queries=queries, by="topic")
+    assert [(s.by["topic"], s.n) for s in result.segments] == [("café noir", 4)]
+
+
 def test_numbers_are_cut_into_quantiles() -> None:
     gold, run, queries = many(56)
     result = karat.evaluate(gold, run, "mrr", queries=queries, by="level:2")

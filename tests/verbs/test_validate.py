@@ -16,6 +16,7 @@ import pytest
 
 import karat
 from command import run_karat
+from karat.verbs.validate.findings import quote_id
 from karat.verbs.validate.overlap import fold, near_groups, quoted_words
 from karat.verbs.validate.rules import LINT_RULES
 from places import ROOT, SUPPORT
@@ -397,6 +398,12 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
     ),
     "as_of in the future": ("Q206", "warning", "queries.jsonl:7", field("queries.jsonl", 7, as_of="2924-06-30")),
     "a value in two cases": ("Q207", "warning", "queries.jsonl:3", named("topic", q2="Default")),
+    "a value with an accent that stands apart": (
+        "Q207",
+        "warning",
+        "queries.jsonl:3",
+        named("topic", q1="café", q2="cafe\u0301"),
+    ),
     "a value with a space at its end": ("Q207", "warning", "queries.jsonl:4", named("topic", q3="default ")),
     "en and English": ("Q208", "warning", "queries.jsonl:5", field("queries.jsonl", 5, language="English")),
     "pt-BR and pt_br": (
@@ -1171,3 +1178,8 @@ def test_a_repeated_doc_does_not_make_a_list_deeper(tmp_path: Path) -> None:
     (finding,) = [f for f in validation.findings if f.code == "X518"]
     assert "is cut after 4 results" in finding.message
     assert finding.message.endswith("has up to 5")
+
+
+def test_ids_that_look_the_same_are_told_apart() -> None:
+    """Only an accent that stands apart is spelled out: of a script that needs such marks, words stay words."""
+    assert (quote_id("café"), quote_id("cafe\u0301"), quote_id("हिन्दी")) == ("café", '"cafe\\u0301"', "हिन्दी")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import unicodedata
 from dataclasses import field
 from itertools import product
 from typing import TYPE_CHECKING
@@ -265,10 +266,10 @@ def _grouped(group: FieldGroup, values: Fields, source: str) -> dict[str, str]:
 
 
 def _texts(value: object) -> str | tuple[str, ...]:
-    """The value of a field as text; of a list each value once."""
+    """The value of a field as text; of a list each value once. What looks the same is the same segment."""
     if not isinstance(value, (list, tuple)):
-        return str(value)
-    return tuple(sorted({str(one) for one in value if one is not None})) or (NONE,)
+        return " ".join(unicodedata.normalize("NFC", str(value)).split())
+    return tuple(sorted({str(_texts(one)) for one in value if one is not None})) or (NONE,)
 
 
 def _quantiles(name: str, plain: str, parts: str, values: Fields) -> dict[str, str]:

@@ -366,10 +366,9 @@ def _lists(
 ) -> list[tuple[list[int], Any, list[Any]]]:
     """Docs, grades and scores of the first ranks of each query, as columns."""
     scores, grades = _shortened(top.scores[rows], 4), top.grades[rows]
-    unjudged = np.isnan(grades)
-    digit = unjudged | ((grades == np.floor(grades)) & (grades >= 0) & (grades <= 9))
-    marks = np.where(unjudged | ~digit, ord("-"), ord("0") + np.where(digit & ~unjudged, grades, 0)).astype(np.uint8)
-    text, others = marks.tobytes().decode("ascii"), np.cumsum(~digit, dtype=np.int64)
+    digit = np.isin(grades, np.arange(10))
+    marks = np.where(digit, ord("0") + np.where(digit, grades, 0), ord("-")).astype(np.uint8)
+    text, others = marks.tobytes().decode("ascii"), np.cumsum(~digit & ~np.isnan(grades), dtype=np.int64)
     long = set(np.flatnonzero(np.diff([others[end - 1] if end else 0 for end in ends], prepend=0)).tolist())
     out: list[tuple[list[int], Any, list[Any]]] = []
     begin = 0

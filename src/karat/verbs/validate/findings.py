@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -146,8 +147,10 @@ def list_some(values: Sequence[str], limit: int = 3) -> str:
 
 
 def quote_id(value: str, limit: int = 60) -> str:
-    """An id or a text as a message shows it: invisible characters are spelled out."""
-    text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in value)
+    """An id or a text as a message shows it: invisible characters are spelled out, and accents that stand apart."""
+    apart = unicodedata.normalize("NFC", value) != value
+    spelled = (not c.isprintable() or (apart and unicodedata.combining(c)) for c in value)
+    text = "".join(f"\\u{ord(c):04x}" if spell else c for c, spell in zip(value, spelled, strict=True))
     text = text if len(text) <= limit else text[: limit - 1] + "…"
     plain = text and text == value and not any(c.isspace() or c in ",;" for c in text)
     return text if plain else f'"{text}"'

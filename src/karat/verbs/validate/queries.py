@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import unicodedata
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -322,7 +323,8 @@ def find_segment_fields(table: TableFile, with_gold: Collection[str] | None = No
 def _spellings(rows: Mapping[str, Sequence[int]]) -> list[list[str]]:
     groups: dict[str, list[str]] = defaultdict(list)
     for value in rows:
-        groups["".join(c for c in value.casefold() if not (c.isspace() or c in "-_"))].append(value)
+        same = unicodedata.normalize("NFC", value).casefold()
+        groups["".join(c for c in same if not (c.isspace() or c in "-_"))].append(value)
     return [g for g in groups.values() if len(g) > 1]
 
 
@@ -330,7 +332,7 @@ def _languages(rows: Mapping[str, Sequence[int]]) -> list[list[str]]:
     """Languages that are written in several ways; several regions of one language are not that."""
     tags: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for value in rows:
-        language, _, region = value.strip().casefold().replace("_", "-").partition("-")
+        language, _, region = unicodedata.normalize("NFC", value).strip().casefold().replace("_", "-").partition("-")
         tags[_TAG.get(language, language)][region].append(value)
     out = []
     for regions in tags.values():
