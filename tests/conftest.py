@@ -69,6 +69,7 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer draws behind the superscripts of LaTeX and the chances of a plan, for tests that look at neither."""
     monkeypatch.setattr("karat.report.view.DRAWS", 1000)
     monkeypatch.setattr("karat.gates.forecast.VALUES", 5_000)
+    monkeypatch.setattr("karat.stats.planning.ROUGH", 600)
 
 
 @pytest.fixture(scope="session")
