@@ -308,6 +308,7 @@ def rows(table: LatexEnvironmentNode) -> list[int]:
     return out
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_latex_parses_and_every_row_is_as_wide_as_its_table(
     hostile: karat.Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -445,6 +446,7 @@ def test_a_summary_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: 
         summarise(view_of(judged("plain")))
 
 
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("kind", ["json", "markdown", "junit", "latex"])
 def test_standard_output_holds_one_output_and_nothing_else(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str

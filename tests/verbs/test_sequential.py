@@ -66,6 +66,7 @@ def test_gates_are_judged_by_betting_over_the_days_of_the_queries(tmp_path: Path
     assert (outcome.rows[0].found.low, outcome.rows[0].found.high) == pytest.approx((expected.low, expected.high))
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_every_output_says_that_intervals_are_anytime_valid(tmp_path: Path) -> None:
     outcome = karat.check(write_project(tmp_path))
     document = outcome.as_json()
@@ -227,6 +228,7 @@ def test_looks_are_counted_in_their_order_whatever_their_size(tmp_path: Path) ->
     assert [look["queries"] for look in looks] == [90, 89, 120, 120]
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_every_output_shows_the_second_look(tmp_path: Path) -> None:
     look_at(tmp_path, 100)
     check = look_at(tmp_path, 120)
