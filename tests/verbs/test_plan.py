@@ -19,7 +19,6 @@ from karat.gates.language import parse_gate
 from karat.gates.plans import WorkItem
 from karat.gates.wording import advise
 from karat.results.words import round_up
-from karat.stats.planning import UnitsNeeded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,12 +61,6 @@ def rates(gate: str, population: np.ndarray, base: np.ndarray | None, n: int, sa
 def _lists(values: np.ndarray) -> dict[str, list[str]]:
     places = [0 if v == 0 else round(1 / v) for v in values]
     return {f"q{i}": ["good" if r == p else f"d{r}" for r in range(1, 11)] for i, p in enumerate(places)}
-
-
-@pytest.fixture
-def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No number of queries is looked for: the test looks at chances with numbers that it names."""
-    monkeypatch.setattr("karat.verbs.plan.find_units", lambda power, chance: UnitsNeeded(None, 0, False))
 
 
 @pytest.mark.usefixtures("no_search")

@@ -259,7 +259,7 @@ def test_a_file_that_holds_no_looks_is_an_input_error_and_stays(tmp_path: Path, 
     assert (tmp_path / "karat.looks.json").read_text() == text
 
 
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_draws", "no_search")
 def test_an_error_and_a_plan_are_not_looks(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         look_at(tmp_path, 100, gates=["recall@5 no worse than nobody"])
