@@ -308,7 +308,6 @@ def rows(table: LatexEnvironmentNode) -> list[int]:
     return out
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_latex_parses_and_every_row_is_as_wide_as_its_table(
     hostile: karat.Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
