@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shutil
@@ -32,6 +33,24 @@ os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # ranx compiles for 45 seconds 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Three workers for two cores: many tests wait for a browser, a server or a process."""
     return max(2, len(os.sched_getaffinity(0)) * 3 // 2) if hasattr(os, "sched_getaffinity") else 4
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A module runs in one process, which makes its fixtures and imports once; all pages are opened by one browser."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByModule(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            module = str(super()._split_scope(nodeid))
+            return "browser" if "test_report" in module else module
+
+    return ByModule(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """What collecting has made stays: looking through it again and again finds no garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -69,6 +88,13 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer draws behind the superscripts of LaTeX and the chances of a plan, for tests that look at neither."""
     monkeypatch.setattr("karat.report.view.DRAWS", 1000)
     monkeypatch.setattr("karat.gates.forecast.VALUES", 5_000)
+    monkeypatch.setattr("karat.stats.planning.ROUGH", 600)
+
+
+@pytest.fixture
+def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan looks for no number of queries: the test looks at chances with numbers that it names, or at notes."""
+    monkeypatch.setattr("karat.verbs.plan.find_units", lambda power, chance: None)
 
 
 @pytest.fixture(scope="session")

@@ -185,6 +185,7 @@ def test_the_deciding_test_of_a_geometric_mean_is_on_logarithms(collapsed: karat
     assert row.difference.low < row.delta < row.difference.high < 1
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_every_output_shows_the_ratio_of_geometric_means(
     collapsed: karat.Result, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -482,10 +482,12 @@ TABLES = ("pandas", "polars", "pyarrow", "pyarrow in chunks", "duckdb", "arrow s
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("block", [1, 7, 50, 5000])
-def test_blocks_of_tables_align_alike(block: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("block", "queries", "depth"), [(1, 8, 12), (7, 12, 20), (50, 25, 30), (5000, 25, 30)])
+def test_blocks_of_tables_align_alike(
+    block: int, queries: int, depth: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(karat.read.arrow, "BLOCK", block)
-    gold, rows = bulk(9, queries=25, depth=30)
+    gold, rows = bulk(9, queries=queries, depth=depth)
     for order in (rows, grouped(rows), ranked(rows)):
         check(gold, order, TABLES, threads=threads)
 
@@ -520,15 +522,23 @@ SHUFFLED = ("file shuffled", "file shuffled, packed", "csv", "file with any spac
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("block", "rows_at_once", "pairs"), [(1 << 20, 30_000, 1 << 19), (700, 40, 3), (64, 7, 1)])
+@pytest.mark.parametrize(
+    ("block", "rows_at_once", "pairs", "queries"), [(1 << 20, 30_000, 1 << 19, 40), (700, 40, 3, 25), (64, 7, 1, 9)]
+)
 def test_two_passes_align_alike(
-    block: int, rows_at_once: int, pairs: int, threads: int, by_two_passes: Spy, monkeypatch: pytest.MonkeyPatch
+    block: int,
+    rows_at_once: int,
+    pairs: int,
+    queries: int,
+    threads: int,
+    by_two_passes: Spy,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(karat.read.textfile, "BLOCK", block)
     monkeypatch.setattr(karat.read.arrow, "BLOCK", rows_at_once)
     monkeypatch.setattr(karat.align.disorder, "PAIRS_AT_ONCE", pairs)
     monkeypatch.setattr(karat.align.disorder, "KEYS_AT_ONCE", 4 * rows_at_once)
-    gold, rows = bulk(6)
+    gold, rows = bulk(6, queries=queries)
     check(gold, rows, SHUFFLED, threads=threads)
     assert by_two_passes.calls == len(PRECISIONS) * len(SHUFFLED)
 

@@ -57,6 +57,7 @@ def test_compare_and_check_name_them_too(tmp_path: Path) -> None:
     assert ZEROS in " ".join(run_karat("check", cwd=tmp_path).stdout.split())
 
 
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     "command",
     [

@@ -160,7 +160,7 @@ def test_check_says_which_figure_decides(data: Planted, tmp_path: Path) -> None:
     assert "**sys with the judge's grades**" in page and "sys with the judge's grades" in out.stdout
 
 
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_draws", "no_search")
 def test_a_plan_is_about_the_figure_of_the_gate(result: Result) -> None:
     plan = karat.plan(result, gates=["precision@10 >= 0.2 judged corrected"], candidate="sys")
     one = result["sys"].by_judge

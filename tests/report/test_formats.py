@@ -66,6 +66,7 @@ def words_of(text: str) -> str:
     return " ".join(re.findall(r"\w+", html.unescape(text)))
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_every_format_says_what_a_verdict_rests_on(tmp_path: Path) -> None:
     """The baseline rests on other gold: 31 judgments, not 30. The run lacks a query, and returns a doc twice."""
     gold = {f"q{i:02}": {"d": 1} for i in range(30)}
@@ -89,6 +90,7 @@ def test_every_format_says_what_a_verdict_rests_on(tmp_path: Path) -> None:
             assert (words_of(part) in text) == (name not in VALUES_ALONE), f"{name} does not say {what}: {part}"
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_after_an_error_no_output_of_an_earlier_check_looks_current(check: karat.Check, tmp_path: Path) -> None:
     files = Files(places(tmp_path))
     write(view_of(check), files)

@@ -445,6 +445,7 @@ def test_a_summary_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: 
         summarise(view_of(judged("plain")))
 
 
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("kind", ["json", "markdown", "junit", "latex"])
 def test_standard_output_holds_one_output_and_nothing_else(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str

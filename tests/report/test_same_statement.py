@@ -97,6 +97,7 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
         assert markdown.text(decision.statement, markdown.STATEMENT) in outputs
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_notes_on_the_data_are_the_same_in_every_output(capsys: pytest.CaptureFixture[str]) -> None:
     """`old` ends at rank 2 and lacks a query; `new` ends at rank 3 and has an empty list."""
     gold = {f"q{i:02}": {"a": 1, "b": 1} for i in range(30)}

@@ -72,6 +72,7 @@ def test_a_table_needs_all_of_its_figures_and_some_room_for_its_names() -> None:
     assert least_width(table) == LABEL + 2 + len("[0.100, 0.200]")
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_work_that_segments_and_runs_share_is_listed_once() -> None:
     from karat.report.plan import work_by_gate
 

@@ -38,14 +38,21 @@ def differences(kind: str, n: int, shift: float) -> Floats:
     return out
 
 
-def halves_below(mean: float, tops: Floats, weights: Floats, seed: int = 0) -> float:
-    """The share of a million random halves of the units whose mean is not above this."""
-    rng, parts, totals = np.random.default_rng(seed), tops - mean * weights, np.zeros(MANY)
+def random_halves(tops: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """What a million random halves of the units sum to, and what they weigh."""
+    rng, sums = np.random.default_rng(1), np.zeros(MANY, complex)
     bits = np.unpackbits(np.arange(1 << 16, dtype=np.uint16).view(np.uint8).reshape(-1, 2), axis=1).astype(float)
+    parts = tops + 1j * weights
     for start in range(0, len(parts), 16):
         part = parts[start : start + 16]
-        totals += (bits[:, : len(part)] @ part)[rng.integers(0, 1 << 16, MANY, dtype=np.uint16)]
-    return float(np.mean(totals <= 1e-12 * np.abs(parts).sum()))
+        sums += (bits[:, : len(part)] @ part)[rng.integers(0, 1 << 16, MANY, dtype=np.uint16)]
+    return sums.real, sums.imag
+
+
+def share_below(mean: float, halves: tuple[Floats, Floats], sign: int = 1) -> float:
+    """The share of halves whose mean, with this sign, is not above this."""
+    sums, weights = halves
+    return float(np.mean(sign * sums - mean * weights <= 1e-12 * np.abs(sums).max()))
 
 
 @pytest.mark.parametrize("steps", [[1], [1, 2, 3], [3, 4, 12, 6, 8], [0.2, 0.4], [1 / 3, 0.5, 1]])
@@ -69,11 +76,12 @@ def test_what_is_computed_is_what_a_million_draws_say(kind: str, n: int, shift: 
     moved = differences(kind, n, shift)
     found = flip_signs(moved[:, None], np.ones(n), levels=(0.95, 0.995))
     assert not found.draws.any()
-    side = halves_below(0.0, moved, np.ones(n))
+    halves = random_halves(moved, np.ones(n))
+    side = share_below(0.0, halves)
     assert found.p[0] / 2 == pytest.approx(side, abs=3.3 * np.sqrt(side / MANY))
     for (low, high), tail in zip(found.ends, (0.025, 0.0025), strict=True):
         for sign, end in ((1, low[0]), (-1, -high[0])):
-            share = halves_below(float(end), sign * moved, np.ones(n), seed=1)
+            share = share_below(float(end), halves, sign)
             # Halves of few units share few means: an end may lie between two of them.
             assert share == pytest.approx(
                 tail, abs=3.3 * np.sqrt(tail / MANY) + tail * (0.08 if n < 200 else 0.03)
@@ -86,8 +94,9 @@ def test_ends_with_unequal_weights_are_means_of_halves_too(kind: str) -> None:
     found = flip_signs((moved * weights)[:, None], weights, levels=(0.95,))
     assert not found.draws.any()
     ((low, high),) = found.ends
+    halves = random_halves(moved * weights, weights)
     for sign, end in ((1, low[0]), (-1, -high[0])):
-        assert halves_below(float(end), sign * moved * weights, weights) == pytest.approx(0.025, abs=0.0012)
+        assert share_below(float(end), halves, sign) == pytest.approx(0.025, abs=0.0012)
 
 
 @pytest.mark.parametrize("kind", ["hit@1", "recall@5", "ndcg@10"])

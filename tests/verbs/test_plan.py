@@ -63,6 +63,7 @@ def _lists(values: np.ndarray) -> dict[str, list[str]]:
     return {f"q{i}": ["good" if r == p else f"d{r}" for r in range(1, 11)] for i, p in enumerate(places)}
 
 
+@pytest.mark.usefixtures("no_search")
 def test_chances_of_a_level_agree_with_checking_real_samples() -> None:
     result = result_of()
     values = result["new"].values["mrr"]
@@ -75,6 +76,7 @@ def test_chances_of_a_level_agree_with_checking_real_samples() -> None:
     assert chances.ship + chances.block + chances.inconclusive == pytest.approx(1)
 
 
+@pytest.mark.usefixtures("no_search")
 def test_chances_of_a_change_agree_with_checking_real_samples() -> None:
     result = result_of(seed=4)
     new, old = (result[name].values["mrr"] for name in ("new", "old"))
@@ -134,6 +136,7 @@ def test_a_number_beyond_all_simulated_ones_is_called_extrapolated() -> None:
     assert (document["needed"], document["extrapolated"]) == (truth.needed, True)
 
 
+@pytest.mark.usefixtures("no_search")
 def test_what_no_sample_can_pass_has_no_chance_to_pass_and_truths_left_out_are_named() -> None:
     gold = {f"q{i}": {"good": 1} for i in range(100)}
     old = {f"q{i}": ["good"] for i in range(100)}
@@ -149,6 +152,7 @@ def test_what_no_sample_can_pass_has_no_chance_to_pass_and_truths_left_out_are_n
     assert "reach from Δ -0.5000 to Δ +0.0000" in note
 
 
+@pytest.mark.usefixtures("no_search")
 def test_conversations_that_are_alike_need_more_queries() -> None:
     result = result_of()
     plan = [
@@ -159,6 +163,7 @@ def test_conversations_that_are_alike_need_more_queries() -> None:
     assert plan[0].truths[0].curve[0].ship > plan[1].truths[0].curve[0].ship + 0.1
 
 
+@pytest.mark.usefixtures("no_search")
 def test_conversations_of_the_data_are_drawn_whole() -> None:
     result = result_of(conversation=[f"c{i // 4}" for i in range(60)])
     (gate,) = karat.plan(result, None, "mrr >= 0.45", truth=0.1, sizes=(3, 20), candidate="new").gates
@@ -167,6 +172,7 @@ def test_conversations_of_the_data_are_drawn_whole() -> None:
     assert gate.truths[0].curve[1].ship > 0.1
 
 
+@pytest.mark.usefixtures("no_search")
 def test_every_segment_must_pass_and_n_is_of_each() -> None:
     result = result_of(by="language", language=["de", "pt"] * 30)
     one, every = (
@@ -179,6 +185,7 @@ def test_every_segment_must_pass_and_n_is_of_each() -> None:
     assert every.truths[0].curve[0].ship < one.truths[0].curve[0].ship
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_the_work_list_is_a_range_over_what_the_truth_may_be() -> None:
     result = result_of()
     value = result["new"].values["mrr"].mean()
@@ -201,6 +208,7 @@ def test_a_metric_without_gold_asks_for_queries_to_run() -> None:
     assert recall.statement == "judge about 1 to 360 more queries where language = de"
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_config_alone_lists_the_work_of_its_undecided_gates(tmp_path: Path) -> None:
     parts = project(60)
     (tmp_path / "qrels.json").write_text(json.dumps(parts["qrels"]))
@@ -231,6 +239,7 @@ def test_the_same_seed_gives_the_same_document_and_the_document_says_what_the_ta
     assert len(outlook.table().rows) == 2 * len(outlook.gates[0].truths)
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_the_command_writes_tables_json_and_markdown(tmp_path: Path) -> None:
     saved = tmp_path / "result.json"
     result_of().save(str(saved))
@@ -246,6 +255,7 @@ def test_the_command_writes_tables_json_and_markdown(tmp_path: Path) -> None:
     assert "| 100 |" in (tmp_path / "p.md").read_text()
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_config_is_named_by_an_option_too_and_a_lacking_baseline_names_its_flag(tmp_path: Path) -> None:
     parts = project(60)
     for name, content in (("gold", parts["qrels"]), ("run", parts["runs"]["new"])):
@@ -285,6 +295,7 @@ def test_wishes_that_contradict_each_other_are_refused(changes: dict[str, object
         karat.plan(result_of(20), None, "mrr >= 0.45", candidate="new", **changes)  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_two_runs_without_a_gate_ask_how_many_queries_show_which_is_better(tmp_path: Path) -> None:
     result = result_of()
     for run in result.runs:
@@ -298,6 +309,7 @@ def test_two_runs_without_a_gate_ask_how_many_queries_show_which_is_better(tmp_p
         karat.plan(gold, files[:1])
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_gate_that_short_lists_leave_undecided_asks_for_no_queries(tmp_path: Path) -> None:
     gold = {f"q{i}": {f"d{i}": 1, f"e{i}": 1} for i in range(30)}
     run = {f"q{i}": [f"d{i}", f"e{i}" if i % 3 else "x"] for i in range(30)}
@@ -308,6 +320,7 @@ def test_a_gate_that_short_lists_leave_undecided_asks_for_no_queries(tmp_path: P
     assert item.statement.startswith("more queries alone do not decide it: lists of new end at rank 2")
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_gates_that_queries_do_not_decide_are_named_in_the_conclusion_of_a_config(tmp_path: Path) -> None:
     gold = {f"q{i}": {f"d{i}": 1, f"e{i}": 1} for i in range(30)}
     run = {f"q{i}": [f"d{i}" if i % 2 else "y", f"e{i}" if i % 3 else "x"] for i in range(30)}
@@ -335,6 +348,7 @@ def test_gates_that_queries_do_not_decide_are_named_in_the_conclusion_of_a_confi
         karat.plan(config, icc=0.3, turns=5)
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_the_conclusion_counts_segments_of_its_gate_and_other_gates() -> None:
     result = result_of(90, by="language", language=["de", "pt", "es"] * 30)
     outlook = karat.plan(result, None, "mrr >= 0.45 for every language", truth=0.1, sizes=(25,), candidate="new")
@@ -342,6 +356,7 @@ def test_the_conclusion_counts_segments_of_its_gate_and_other_gates() -> None:
     assert replace(outlook, gates=()).conclusion.endswith("; 2 more segments of it are undecided")
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_gate_that_one_segment_fails_asks_for_no_work_in_others() -> None:
     gold = {f"q{i}": {"d": 1} for i in range(120)}
     hits = {"en": 30, "de": 65, "es": 100}
@@ -359,6 +374,7 @@ def test_a_gate_that_one_segment_fails_asks_for_no_work_in_others() -> None:
     assert f"{gate} already fails on new where language = en, so it asks for no more queries" in outlook.notes
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_work_on_few_queries_promises_no_decision(tmp_path: Path) -> None:
     """Four of a kind: six more make ten, the fewest that are judged alone, and ten may not decide."""
     gold = {f"q{i}": {"d": 1} for i in range(24)}

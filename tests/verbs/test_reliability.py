@@ -21,6 +21,12 @@ needs_dl19 = pytest.mark.skipif(not DL19.is_dir(), reason=f"needs the TREC DL 20
 SYSTEMS = ("bm25", "bm25-rm3", "splade", "tas-b", "ada2")
 
 
+@pytest.fixture(autouse=True)
+def few_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand pairs of orders say how alike they are; no test looks closer."""
+    monkeypatch.setattr("karat.stats.rank_correlation.TOTAL_WORK", 1)
+
+
 def collection(n: int = 30, seed: int = 1, lift: float = 0.4) -> tuple[dict[str, Any], dict[str, Any]]:
     """Gold with one relevant doc per query, and three systems that rank it higher and higher."""
     rng = np.random.default_rng(seed)

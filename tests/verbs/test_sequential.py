@@ -66,6 +66,7 @@ def test_gates_are_judged_by_betting_over_the_days_of_the_queries(tmp_path: Path
     assert (outcome.rows[0].found.low, outcome.rows[0].found.high) == pytest.approx((expected.low, expected.high))
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_every_output_says_that_intervals_are_anytime_valid(tmp_path: Path) -> None:
     outcome = karat.check(write_project(tmp_path))
     document = outcome.as_json()
@@ -227,6 +228,7 @@ def test_looks_are_counted_in_their_order_whatever_their_size(tmp_path: Path) ->
     assert [look["queries"] for look in looks] == [90, 89, 120, 120]
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_every_output_shows_the_second_look(tmp_path: Path) -> None:
     look_at(tmp_path, 100)
     check = look_at(tmp_path, 120)
@@ -257,7 +259,7 @@ def test_a_file_that_holds_no_looks_is_an_input_error_and_stays(tmp_path: Path, 
     assert (tmp_path / "karat.looks.json").read_text() == text
 
 
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_draws", "no_search")
 def test_an_error_and_a_plan_are_not_looks(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         look_at(tmp_path, 100, gates=["recall@5 no worse than nobody"])

@@ -69,6 +69,7 @@ def fewest_queries(enough: Callable[[int], bool]) -> int | None:
     return high
 
 
+@lru_cache(maxsize=4096)
 def queries_needed_for_share(
     share: float, threshold: float, *, power: float = POWER, alpha: float = ALPHA, score: bool = False
 ) -> int | None:
