@@ -168,7 +168,7 @@ def _judge(gate: Gate, evidence: GateEvidence, power: float) -> Ruling:
             return Ruling("undecided", _describe_no_spread(gate, evidence))
         if evidence.n == 1:
             return Ruling("undecided", "one query gives no interval", needs_queries=True)
-        if evidence.kind != "quantile" or evidence.method == "none":
+        if evidence.kind != "quantile":
             return Ruling("undecided", "no interval was computed")
     ruling = _by_interval(gate, evidence, power)
     # Beside more queries, those without a value may cease to matter to a quantile; they always do to a mean.
