@@ -769,8 +769,8 @@ def test_a_quantile_at_the_mean_is_judged_with_the_queries_that_were_not_answere
     assert [row.outcome for row in rows] == ["pass", "undecided", "undecided"]
     assert [row.judged.why.split(";")[0] for row in rows] == [
         "the quantile is on the right side",
-        "9 queries have no value, so the quantile may be larger",
-        "9 queries have no value, so the mean may be larger",
+        "9 queries have no latency, so the quantile may be larger",
+        "9 queries have no latency, so the mean may be larger",
     ]
     base = karat.evaluate(gold, _log_of(tmp_path / "base.jsonl", [*gold]), ["hit@1", "latency.p50", "latency.p95"])
     for part, outcome in (("p50", "pass"), ("p95", "undecided")):
@@ -813,7 +813,7 @@ def test_unmarked_queries_of_a_table_count_where_the_run_answers_some_of_them(tm
         result = karat.evaluate(gold, log, ["hit@1", "latency.mean"], queries=table)
         (row,) = karat.check(result, ["latency.mean <= 200ms"]).rows
         assert row.outcome == outcome
-    assert row.judged.why.startswith("19 queries have no value")
+    assert row.judged.why.startswith("19 queries have no latency")
     assert "--missing skip" in row.judged.why
 
 
@@ -869,11 +869,11 @@ def test_lists_are_read_again_only_where_they_may_be_identical(monkeypatch: pyte
 
 def test_a_gate_names_missing_values_and_the_interval_where_both_leave_it_open() -> None:
     gate = parse_gate("cost.tokens no worse than baseline by 5%")
-    open_by_both = judge(gate, mean(-11.0, -26.0, 3.3, absent=1, skippable=True))
+    open_by_both = judge(gate, mean(-11.0, -26.0, 3.3, absent=1))
     assert (
-        "1 query has no value" in open_by_both.why
+        "1 query has no cost (tokens)" in open_by_both.why
         and "a baseline file has to be blessed with it too" in open_by_both.why
     )
     assert open_by_both.why.endswith("besides, the threshold is inside the interval")
-    by_one = judge(gate, mean(-11.0, -26.0, -3.3, absent=1, skippable=True))
+    by_one = judge(gate, mean(-11.0, -26.0, -3.3, absent=1))
     assert by_one.outcome == "undecided" and "besides" not in by_one.why

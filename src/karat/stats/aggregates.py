@@ -307,9 +307,9 @@ def measure_changes(
                     seed=choice.seed,
                 )
                 # Rounding moves the ends by a share of the quantiles, which rare values beyond them do not change.
-                there = rows[~np.isnan(differences[i][rows])]
-                sides = (statistic.figure(v[there], units.weight[there]) for v in (factor * before, after))
-                slack = SAME * max(1.0, *map(abs, sides))
+                shared = rows[~np.isnan(differences[i][rows])]
+                quantiles = (statistic.figure(v[shared], units.weight[shared]) for v in (factor * before, after))
+                slack = SAME * max(1.0, *(abs(one) for one in quantiles))
                 known = [without_zero_width(one, slack) for one in ends]
                 intervals[g, i] = tuple(known)
                 p[g, i] = {QUANTILE_TEST: p_quantile if known == ends else math.nan}

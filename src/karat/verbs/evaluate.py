@@ -26,6 +26,7 @@ from karat.read.frames import is_frame, is_spark_frame
 from karat.read.queries import read_queries_of_gold
 from karat.read.sources import describe_repeats, read_run, run_files
 from karat.read.textfile import TextFile
+from karat.results.asked import find_idle
 from karat.results.figures import change_of, change_text
 from karat.results.gold import Gold
 from karat.results.pairing import follows_lists, have_same_rankings
@@ -354,6 +355,7 @@ class _Job:
             run.log if run is not None and self.engine.details else None,
             threads=self.engine.threads or default_threads(),
             mismatches=tuple(stored.mismatches),
+            idle={m.name: idle for m in measures if (idle := find_idle(m, rankings))},
         )
         if self.policy.as_of_filter and logged is not None:
             result = replace(result, notes=(*result.notes, *self._made_by_filter(logged, measures, result)))
