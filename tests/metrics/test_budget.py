@@ -293,6 +293,15 @@ def test_after_the_filter_everything_that_is_dated_is_fresh(tmp_path: Path) -> N
     assert "as_of_filter: fresh@5 0.5000 → 1.0000 (+0.5000)" in result.notes
 
 
+def test_what_the_filter_does_is_said_of_the_weighted_figure(tmp_path: Path) -> None:
+    """The filter drops q2's relevant doc: (9 · 1 + 1 · 1) / 10 → (9 · 1 + 1 · 0) / 10."""
+    run = log(tmp_path, line("q1", dated("2025-03-31")), line("q2", dated("2025-04-02")))
+    queries = {q: {"as_of": "2025-04-01", "weight": weight} for q, weight in (("q1", 9), ("q2", 1))}
+    result = karat.evaluate({q: {"c0": 1} for q in queries}, run, "recall@5", queries=queries, as_of_filter=True)
+    assert result.mean["recall@5"] == pytest.approx(0.9, rel=1e-12)
+    assert "as_of_filter: recall@5 1.0000 → 0.9000 (-0.1000)" in result.notes
+
+
 @pytest.mark.parametrize("version", ["soon", "2025-13-01", "2025-02-30", "2025", "", True, 2025.5, [1], "01/04/2025"])
 def test_a_version_that_is_no_date_is_an_error_with_its_line(tmp_path: Path, version: Any) -> None:
     run = log(tmp_path, line("q0", dated("2025-01-01")), line("q1", dated("2025-01-01", version)))

@@ -121,7 +121,7 @@ def test_a_later_time_on_the_day_of_as_of_is_not_newer(tmp_path: Path) -> None:
     days = day_field(read_queries({"q1": {"as_of": "2025-03-01"}}), "as_of")
     chosen = run_of(run.log, Policy(as_of_filter=True), days)
     assert lists(chosen) == {"q1": ["d1#1"]}
-    assert chosen.notes == ("as_of_filter dropped 1 items newer than their query's as_of",)
+    assert chosen.notes == ("as_of_filter dropped 1 item newer than their query's as_of",)
 
 
 @pytest.mark.parametrize("version", ["soon", "2025-13-01", 2.5])

@@ -9,6 +9,7 @@ import pytest
 
 import karat
 from command import run_karat as command
+from karat.read import log_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -256,7 +257,7 @@ def test_run_logs_with_latency_add_their_panel_to_the_default_metrics(project: P
         assert "latency.p50" not in karat.evaluate(str(project / "gold.txt"), other).metrics
 
 
-SKIP = "or add --missing skip to judge only the queries that were answered"
+SKIP = "or evaluate with --missing skip to judge the others alone"
 
 
 @pytest.mark.parametrize(
@@ -265,12 +266,12 @@ SKIP = "or add --missing skip to judge only the queries that were answered"
         (
             "cost.tokens.sum <= 501500",
             "undecided",
-            "1 query has no value, so the total may be larger; log its value too",
+            "1 query has no cost (tokens), so the total may be larger; log it too",
         ),
         (
             "cost.tokens.sum >= 600000",
             "undecided",
-            "1 query has no value, so the total may be larger; log its value too",
+            "1 query has no cost (tokens), so the total may be larger; log it too",
         ),
         ("cost.tokens.sum <= 500000", "fail", "the total is above the threshold of 500000"),
         ("cost.tokens.sum >= 500000", "pass", "the total is on the right side"),
@@ -295,7 +296,7 @@ def test_too_few_queries_to_bound_a_quantile_say_how_many_more(project: Path) ->
 @pytest.mark.parametrize(
     ("lines", "outcome", "why"),
     [
-        (QUERIES // 2, "undecided", f"larger; log their values too, {SKIP}"),
+        (QUERIES // 2, "undecided", f"larger; log theirs too, {SKIP}"),
         (QUERIES - 4, "pass", "the whole interval is on the right side"),
     ],
 )
@@ -337,7 +338,7 @@ def test_means_and_changes_of_totals_need_the_cost_of_every_query(project: Path)
     result = karat.evaluate(str(project / "gold.txt"), runs, metrics="cost.tokens.sum,cost.tokens")
     gates = ["cost.tokens.sum no worse than baseline by 9000000", "cost.tokens <= 9000000", "cost.tokens >= 1"]
     rows = karat.check(result, gates, baseline="old", candidate="log").rows
-    lack = "1 query has no value, so the value over all queries may be larger; log its value too, "
+    lack = "1 query has no cost (tokens), so the value over all queries may be larger; log it too, "
     lack += SKIP
     blessed = " (a baseline file has to be blessed with it too)"
     reasons = [("undecided", lack + blessed), ("undecided", lack)]
@@ -345,8 +346,7 @@ def test_means_and_changes_of_totals_need_the_cost_of_every_query(project: Path)
     assert rows[2].outcome == "pass"
 
 
-def test_lines_without_a_cost_are_not_left_out_by_missing_skip(project: Path) -> None:
-    """The run has a line for each of these queries: only logging what they cost decides, and the message says that."""
+def test_a_change_of_a_total_needs_the_cost_of_every_line_unless_missing_is_skip(project: Path) -> None:
     lines = [json.loads(line) for line in (project / "log.jsonl").read_text().splitlines()]
     (project / "old.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     for i, line in enumerate(lines):
@@ -355,12 +355,71 @@ def test_lines_without_a_cost_are_not_left_out_by_missing_skip(project: Path) ->
             del line["cost"]
     (project / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     runs = {name: str(project / f"{name}.jsonl") for name in ("old", "log")}
-    for missing in ("zero", "skip"):
+    text = "36 queries have no cost (tokens), so the value over all queries may be larger; log theirs too, " + SKIP
+    text += " (a baseline file has to be blessed with it too)"
+    for missing, ruling in (
+        ("zero", ("undecided", text)),
+        ("skip", ("pass", "the whole interval is on the right side")),
+    ):
         result = karat.evaluate(str(project / "gold.txt"), runs, metrics="cost.tokens.sum", missing=missing)
         gate = "cost.tokens.sum no worse than baseline by 9000000"
         (row,) = karat.check(result, [gate], baseline="old", candidate="log").rows
-        text = "36 queries have no value, so the value over all queries may be larger; log their values too"
-        assert (row.outcome, row.judged.why) == ("undecided", text)
+        assert (row.outcome, row.judged.why) == ruling
+
+
+GATES_OF_ALL = ("latency.p50 <= 1s", "latency.mean <= 1s", "cost.tokens <= 100", "cost.tokens.sum <= 9000")
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        (None, "undecided"),  # no line
+        ({}, "undecided"),
+        ({"stages": {"retrieve": ["d"]}}, "undecided"),
+        ({"retrieved": True}, "undecided"),
+        ({"retrieved": False}, "pass"),
+    ],
+)
+def test_a_line_without_latency_and_cost_is_as_unknown_as_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: bool, fields: dict[str, Any] | None, outcome: str
+) -> None:
+    """Of 60 queries 40 have no latency: with these the slowest, the median is one of theirs."""
+    monkeypatch.setattr(log_blocks, "LARGE", 0 if columns else 1 << 30)
+    gold = {f"q{i}": {"d": 1} for i in range(60)}
+    lines = []
+    for i, q in enumerate(gold):
+        there = {"latency_ms": {"retrieve": 30 + i}, "cost": {"tokens": 50 + i % 9}} if i < 20 else fields
+        if there is not None:
+            lines.append(json.dumps({"query_id": q, "topk": [{"doc_id": "d"}], **there}))
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
+    metrics = ["hit@1", *(gate.split()[0] for gate in GATES_OF_ALL)]
+    for missing in ("zero", "skip"):
+        result = karat.evaluate(gold, str(tmp_path / "log.jsonl"), metrics, missing=missing)
+        result.save(str(tmp_path / "saved.json"))
+        for one in (result, karat.load(str(tmp_path / "saved.json"))):
+            rows = karat.check(one, GATES_OF_ALL).rows
+            assert [row.outcome for row in rows] == [outcome if missing == "zero" else "pass"] * 4
+
+
+@pytest.mark.parametrize(
+    ("stages", "outcome"), [(("retrieve",), "pass"), (("retrieve", "rerank"), "undecided"), ((), "undecided")]
+)
+def test_a_stage_that_a_line_does_not_name_took_no_time(tmp_path: Path, stages: tuple[str, ...], outcome: str) -> None:
+    """Of 60 queries 20 were reranked; the other lines name their stages without it, name it too, or name none."""
+    gold = {f"q{i}": {"d": 1} for i in range(60)}
+    lines = []
+    for i, q in enumerate(gold):
+        both = ("retrieve", "rerank") if i < 20 else stages
+        took = {"retrieve": 30 + i, **({"rerank": 5 + i} if i < 20 else {})}
+        named = {"stages": {stage: ["d"] for stage in both}} if both else {}
+        lines.append(json.dumps({"query_id": q, "topk": [{"doc_id": "d"}], "latency_ms": took, **named}))
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
+    result = karat.evaluate(gold, str(tmp_path / "log.jsonl"), ["hit@1", "latency.rerank.p50", "latency.p50"])
+    rows = karat.check(result, ["latency.rerank.p50 <= 1s", "latency.p50 <= 1s"]).rows
+    assert [row.outcome for row in rows] == [outcome, "pass"]
+    if outcome == "undecided":
+        assert rows[0].judged.why.startswith("40 queries have no latency (rerank), so the value")
 
 
 def test_queries_that_were_not_answered_are_named_beside_metrics_of_the_pipeline_too(project: Path) -> None:

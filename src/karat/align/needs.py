@@ -14,10 +14,10 @@ from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import LARGEST
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.items import Items
+from karat.model.log_names import AMOUNTS, SKIPPED, STAGES
 from karat.model.policy import parent_of
 from karat.model.rankings import Rankings
 from karat.model.run import OrderedLists
-from karat.model.run_log import AMOUNTS
 from karat.read.log_blocks import LogColumns
 from karat.records import dataclass
 
@@ -176,9 +176,11 @@ def _check_amounts(run: Run, measure: Measure, kind: str) -> None:
 
 
 def _log_amounts(run: Run, kind: str) -> Mapping[str, Mapping[str, float]]:
-    """Latency or cost by key and query; nothing for a run without a log."""
+    """Latency or cost by key and query, or which steps ran; nothing for a run without a log."""
     if run.log is None:
         return {}
+    if kind in (STAGES, SKIPPED):
+        return run.log.steps[kind]
     return run.log.latency if kind == "latency" else run.log.cost
 
 
@@ -245,7 +247,8 @@ def _whole(aligned: Aligned, run: Run, needs: Needs, policy: Policy, others: Hit
     names += unjudged
     order = sorted(range(len(names)), key=names.__getitem__)
     ids = [names[i] for i in order]
-    log: Log = {kind: _logged(run, kind, ids) for kind in AMOUNTS if kind in needs.parts}
+    kinds = [kind for kind in AMOUNTS if kind in needs.parts]
+    log: Log = {kind: _logged(run, kind, ids) for kind in (*kinds, *((STAGES, SKIPPED) if kinds else ()))}
     items = None
     if needs.depth:
         parts = [top_columns(hits.items, numbers, needs.depth, with_docs=False)]
@@ -264,7 +267,7 @@ def _whole(aligned: Aligned, run: Run, needs: Needs, policy: Policy, others: Hit
 
 
 def _logged(run: Run, kind: str, query_ids: Sequence[str]) -> dict[str, Values]:
-    """Latency or cost by key, for each of these queries; NaN where a query has none."""
+    """Latency or cost by key, or which steps ran, for each of these queries; NaN where a query has none."""
     content = run.content
     if not isinstance(content, LogColumns):
         amounts = _log_amounts(run, kind)

@@ -25,7 +25,7 @@ from karat.gates.unanswerable import (
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.records import dataclass
-from karat.results.asked import find_unanswered, queries_with_value
+from karat.results.asked import find_unanswered, find_unknown, queries_with_value
 from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
 from karat.results.pairing import follows_lists, have_same_lists, have_same_rankings, pair_on_basis, paired
@@ -56,7 +56,7 @@ NO_BASELINE = "no baseline is named; set `baseline` (--baseline) to a run, or to
 UNKNOWN = "the number of queries needed is not known for a difference of quantiles"
 
 SLOWEST = 1e300
-"""What a query that was not answered may have taken."""
+"""What a query without a value may have taken."""
 
 
 @dataclass(frozen=True)
@@ -331,11 +331,8 @@ class _View:
             deviation=unit_deviation(statistic.scores(values), own),
             kind="share" if share else EVIDENCE_KINDS[statistic.aggregate],
         )
-        if evidence.kind == "total" and parse(gate.metric).over_whole_run:
-            others = set(self._unanswered(gate, segment)).difference(self.run.query_ids)
-            return replace(evidence, absent=int(np.isnan(values).sum()) + len(others))
-        absent = self._unanswered(gate, segment)
-        evidence = replace(evidence, absent=len(absent), skippable=self._skips(gate))
+        absent = self._unknown(gate, segment)
+        evidence = replace(evidence, absent=len(absent))
         if evidence.kind != "quantile":
             return evidence
         evidence = replace(evidence, values=values, sample=own)
@@ -354,50 +351,31 @@ class _View:
             deviation=math.nan if quantile else unit_deviation(change.differences, change.units),
             scale=change.statistic.change,
         )
-        absent = self._unanswered(gate, segment)
-        if change.statistic.aggregate == "sum":
-            absent = list(dict.fromkeys([*absent, *self._lacking(gate, segment)]))
+        absent = self._unknown(gate, segment)
         evidence = replace(
             evidence,
             same_lists=self._same_lists and follows_lists(parse(gate.metric)),
             may_have_same_lists=self._lists_unknown and self._has_equal_values(gate.metric),
             absent=len(absent),
-            skippable=self._skips(gate),
         )
         if not quantile or not absent:
             return evidence
         return replace(evidence, worst=self._slowest(gate.metric, absent, segment, gate.factor))
 
-    def _lacking(self, gate: Gate, segment: Segment | None) -> list[str]:
-        """Queries that the baseline has a value for, and the run has not."""
-        assert self.base is not None
-        both = paired(self.base, self.run, [gate.metric])
-        rows = np.arange(len(both.query_ids)) if segment is None else rows_of(both.query_ids, self.run, [segment])[0]
-        lacking = (np.isnan(both.candidate[0]) & ~np.isnan(both.base[0]))[rows]
-        return [both.query_ids[i] for i in rows[lacking].tolist()]
+    def _unknown(self, gate: Gate, segment: Segment | None) -> list[str]:
+        """Queries that were asked, and of which the run does not say what they took.
 
-    def _skips(self, gate: Gate) -> bool:
-        """Whether the run says nothing at all of some queries, so that `missing: skip` leaves them out."""
-        return self.run.policy.missing == "zero" and bool(self.run.counts.get("missing") or self._without_gold(gate))
-
-    def _unanswered(self, gate: Gate, segment: Segment | None) -> list[str]:
-        """Queries of which the run returned nothing, and did not say how long that took.
-
-        Without gold, those that were asked: of a change, those that the baseline has a value for.
+        Without a line, and without gold: of a change, those that the baseline has a value for.
         """
-        rankings, ids = self.run.rankings, self.run.query_ids
-        if rankings is None or not parse(gate.metric).over_whole_run:
-            return []
-        empty = {rankings.query_ids[i] for i in np.flatnonzero(rankings.returned <= 0).tolist()}
-        lacking = np.flatnonzero(np.isnan(self.run.values[gate.metric]))
+        lacking = find_unknown(self.run, gate.metric)
         if segment is not None:
-            lacking = np.intersect1d(lacking, segment.rows)
-        out = [ids[i] for i in lacking.tolist() if ids[i] in empty]
+            mine = {self.run.query_ids[i] for i in segment.rows.tolist()}
+            lacking = [q for q in lacking if q in mine]
         others = self._without_gold(gate)
         if segment is not None and others:
             slices = self.sampling.segments(others)
             others = [others[i] for s in slices if s.by == segment.by for i in s.rows]
-        return out + others
+        return list(dict.fromkeys([*lacking, *others]))
 
     def _without_gold(self, gate: Gate) -> list[str]:
         """Queries without gold that were asked, and that the run lacks."""
@@ -420,7 +398,7 @@ class _View:
     def _slowest(
         self, metric: str, absent: Sequence[str], segment: Segment | None, factor: float = 1.0
     ) -> tuple[float, float]:
-        """A quantile, or its change, and the upper end of its interval if queries without an answer were slowest."""
+        """A quantile, or its change, and the upper end of its interval if queries without a value were slowest."""
         rows = slice(None) if segment is None else segment.rows
         known, measured = np.array(self.run.query_ids)[rows].tolist(), self.run.values[metric][rows].tolist()
         own: dict[str, float] = dict(zip(known, measured, strict=True)) | dict.fromkeys(absent, SLOWEST)

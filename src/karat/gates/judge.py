@@ -11,7 +11,9 @@ import numpy as np
 from karat.gates.kinds import Region, is_same
 from karat.gates.units import unit_of
 from karat.metrics.grammar import parse
+from karat.model.log_names import TOTAL
 from karat.records import dataclass
+from karat.results.asked import is_logged
 from karat.results.figures import level_text
 from karat.results.no_spread import describe_equal_changes, describe_equal_values
 from karat.results.words import BASELINE, independent_text, round_up, segment_text
@@ -42,7 +44,7 @@ INSIDE = "the threshold is inside the interval"
 HALF = 0.674
 """The truth is as near as this many standard errors with a chance of one half."""
 Kind = Literal["mean", "share", "quantile", "total"]
-_SKIP = ", or add --missing skip to judge only the queries that were answered"
+_SKIP = ", or evaluate with --missing skip to judge the others alone"
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,7 @@ class GateEvidence:
     missing: str = ""
     """Why the value is undefined, if more can be said than that."""
     absent: int = 0
-    """Of a total or a quantile: queries that the run did not answer; with them it may be larger."""
-    skippable: bool = False
-    """Whether the convention `missing: skip` leaves some of these out: the run says nothing of them."""
+    """Queries that were asked and that the run has no latency or cost of; with them it may be larger."""
     worst: tuple[float, float] = (math.nan, math.nan)
     """Of a quantile: its estimate and the upper end of its interval if these queries were the slowest."""
     statistic: Statistic = Statistic()
@@ -155,8 +155,10 @@ def _judge(gate: Gate, evidence: GateEvidence, power: float) -> Ruling:
         quantile = evidence.statistic.aggregate == "quantile"
         what = "total" if evidence.kind == "total" else "quantile" if quantile else "mean"
         if _may_grow_across(gate.region, evidence):
-            reason = f"{_describe_absent(evidence)}, so the {what} may be larger; {_log_absent(evidence)}"
-            return Ruling("undecided", reason + (_SKIP if evidence.skippable and what != "total" else ""))
+            reason = (
+                f"{_describe_absent(gate, evidence)}, so the {what} may be larger; log {_absent_ones(evidence)} too"
+            )
+            return Ruling("undecided", reason + ("" if what == "total" else _SKIP))
         holds = gate.region.holds(evidence.estimate)
         where = "on the right side" if holds else _describe_side(gate, evidence.estimate, evidence.estimate)
         return Ruling("pass" if holds else "fail", f"the {what} is {where}")
@@ -168,29 +170,37 @@ def _judge(gate: Gate, evidence: GateEvidence, power: float) -> Ruling:
             return Ruling("undecided", _describe_no_spread(gate, evidence))
         if evidence.n == 1:
             return Ruling("undecided", "one query gives no interval", needs_queries=True)
-        if evidence.kind != "quantile" or evidence.method == "none":
+        if evidence.kind != "quantile":
             return Ruling("undecided", "no interval was computed")
     ruling = _by_interval(gate, evidence, power)
     # Beside more queries, those without a value may cease to matter to a quantile; they always do to a mean.
     stopped = ("pass",) if evidence.statistic.aggregate == "quantile" else ("pass", "undecided")
     if ruling.outcome in stopped and _may_be_larger(gate, evidence):
-        reason = f"{_describe_absent(evidence)}, so the value over all queries may be larger"
-        skip = _SKIP + (_BLESS if gate.against == BASELINE else "") if evidence.skippable else ""
+        reason = f"{_describe_absent(gate, evidence)}, so the value over all queries may be larger"
+        skip = _SKIP + (_BLESS if gate.against == BASELINE else "")
         inside = f"; besides, {ruling.why}" if ruling.outcome == "undecided" else ""
-        return Ruling("undecided", f"{reason}; {_log_absent(evidence)}{skip}{inside}")
+        return Ruling("undecided", f"{reason}; log {_absent_ones(evidence)} too{skip}{inside}")
     return replace(ruling, unsteady=_is_unsteady(gate.region, evidence))
 
 
-def _describe_absent(evidence: GateEvidence) -> str:
-    return f"{'1 query has' if evidence.absent == 1 else f'{evidence.absent:,} queries have'} no value"
+def _describe_absent(gate: Gate, evidence: GateEvidence) -> str:
+    """`1 query has no latency`, `36 queries have no cost (tokens)`."""
+    measure, queries = (
+        parse(gate.metric),
+        "1 query has" if evidence.absent == 1 else f"{evidence.absent:,} queries have",
+    )
+    if not is_logged(measure):
+        return f"{queries} no value"
+    key = measure.param(measure.metric.dotted[0])
+    return f"{queries} no {measure.metric.name}" + ("" if key == TOTAL else f" ({key})")
 
 
-def _log_absent(evidence: GateEvidence) -> str:
-    return f"log {'its value' if evidence.absent == 1 else 'their values'} too"
+def _absent_ones(evidence: GateEvidence) -> str:
+    return "it" if evidence.absent == 1 else "theirs"
 
 
 def _may_be_larger(gate: Gate, evidence: GateEvidence) -> bool:
-    """Whether a value would be above a limit if the queries without an answer were the slowest, or the dearest."""
+    """Whether a value would be above a limit if the queries without a value were the slowest, or the dearest."""
     if not evidence.absent or not math.isfinite(gate.region.high):
         return False
     if evidence.statistic.aggregate != "quantile":

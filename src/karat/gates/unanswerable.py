@@ -156,7 +156,8 @@ def keep_every_look(gate: Gate, evidence: GateEvidence, units: Units) -> GateEvi
     if evidence.method == BETTING:  # how many more queries would decide is not foretold
         return replace(evidence, deviation=math.nan)
     judged_without = gate.at_mean or evidence.kind == "total" or evidence.same_lists
-    if judged_without or evidence.missing or evidence.method == "none" or evidence.units < evidence.minimum:
+    alone = evidence.method == "none" and evidence.kind != "quantile"
+    if judged_without or evidence.missing or alone or evidence.units < evidence.minimum:
         return evidence
     without = replace(evidence, low=math.nan, high=math.nan, fail_low=math.nan, fail_high=math.nan, method="none")
     return replace(without, missing=_explain_no_interval(gate, evidence, units))

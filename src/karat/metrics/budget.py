@@ -9,6 +9,7 @@ import numpy as np
 
 from karat.errors import MetricError
 from karat.metrics.registry import STATISTICS, metric
+from karat.model.log_names import TOTAL
 from karat.model.rankings import ALL, ratio
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from karat.model.rankings import Cutoff, Rankings, Values
 
 BUDGET, DIVERSITY = "budget", "diversity"
-TOTAL = "total"
 _WHOLE = " It is over all queries of the run, with gold or without."
 
 
@@ -36,7 +36,8 @@ _WHOLE = " It is over all queries of the run, with gold or without."
     " value that at least 90% of the queries do not exceed",
     tells="How long a query takes, in total or in one stage of the pipeline.",
     use_when="Results must come within a time budget: p50 for the usual query, p95 and p99 for the slow ones.",
-    caution="Queries without latency_ms are left out, and n shows it. Intervals of quantiles are order statistics;"
+    caution="Queries without latency_ms are left out, and n shows it; gates take them for the slowest."
+    " Intervals of quantiles are order statistics;"
     " with too few queries an end is undefined (the upper end of p99 needs 368 at 95%). With weights or conversations"
     " they are bootstrap percentiles, and a quantile is the smallest value that at least this share of the weight"
     " does not exceed. The Δ of a quantile is the difference of the two quantiles, not the quantile of"
@@ -67,7 +68,8 @@ def latency(r: Rankings, stage: str = TOTAL, *, statistic: str) -> Values:
     formula="cost of that key, such as tokens: its mean per query, or its sum",
     tells="What a query costs, in tokens or any other unit the run log counts.",
     use_when="Results must come within a budget of money or tokens.",
-    caution="Queries whose line lacks this cost are left out, and n shows it. A sum has no interval." + _WHOLE,
+    caution="Queries whose line lacks this cost are left out, and n shows it; a gate may be undecided for them. "
+    " A sum has no interval." + _WHOLE,
     cites="run log of Karat",
     higher_is_better=False,
     no_results=math.nan,

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.float64]
     Log = Mapping[str, Mapping[str, Values]]
-    """{"latency": {stage: a value per query}, "cost": {key: a value per query}}; NaN where a query has none."""
+    """{"latency": {stage: a value per query}, "cost": {key: a value per query}}; NaN where a query has none.
+
+    Beside them `stages` and `skipped`: which steps ran (`mark_steps`).
+    """
 
 
 UNNAMED = "unnamed"

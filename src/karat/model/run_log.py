@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from karat.errors import InputError, Problem
+from karat.model.log_names import AMOUNTS, SKIPPED, STAGES, TOTAL
 from karat.model.policy import Policy, parent_of
 from karat.records import dataclass
 
@@ -24,10 +25,6 @@ Facts: TypeAlias = "Mapping[str, Json]"
 
 Id = Annotated[str, msgspec.Meta(min_length=1)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
-TOTAL = "total"
-"""The key of a query's whole latency."""
-AMOUNTS = {"latency": "latency_ms", "cost": "cost"}
-"""What metrics call the fields of a line that hold numbers by name, and these fields."""
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -89,6 +86,11 @@ class Trace(RunFacts, frozen=True, kw_only=True):
     topk_original: tuple[LogItem, ...] | None = None
     """What the original query found, where it was rewritten."""
     entities: tuple[Id, ...] | None = None
+
+
+def mark_steps(stages: Iterable[str], *, skipped: bool) -> dict[str, dict[str, float]]:
+    """Which stages a line names, and whether it says that retrieval was skipped: a 1 for each."""
+    return {STAGES: dict.fromkeys(stages, 1.0), SKIPPED: {SKIPPED: 1.0} if skipped else {}}
 
 
 class LogProblem(NamedTuple):
@@ -187,6 +189,16 @@ class RunLog:
     def cost(self) -> Mapping[str, Mapping[str, float]]:
         """What each query cost, by key and query."""
         return self.amounts("cost")
+
+    @cached_property
+    def steps(self) -> Mapping[str, Mapping[str, Mapping[str, float]]]:
+        """Which steps ran, by kind and name: a 1 for each query whose line says so (`mark_steps`)."""
+        out: dict[str, dict[str, dict[str, float]]] = {STAGES: {}, SKIPPED: {}}
+        for query, trace in self.traces.items():
+            for kind, marks in mark_steps(trace.stages, skipped=trace.retrieved is False).items():
+                for name, mark in marks.items():
+                    out[kind].setdefault(name.lower(), {})[query] = mark
+        return out
 
     @cached_property
     def routes(self) -> Mapping[str, str]:

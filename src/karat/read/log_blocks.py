@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from karat.errors import InputError
+from karat.model.log_names import TOTAL
 from karat.model.run import Rows
 from karat.model.strings import Packed
 from karat.read.textfile import join_rows
@@ -125,7 +126,7 @@ class LogColumns:
     chunked: bool
     """Whether some chunk belongs to a doc with another id."""
     numbers: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
-    """Latency and cost by name, a number per query, where a metric needs them."""
+    """Latency and cost by name, and which steps ran, a number per query, where a metric needs them."""
     names_parents: bool = True
     """Whether the docs of chunks are those that the log names."""
 
@@ -159,8 +160,6 @@ class LogColumns:
 
     def amounts(self, kind: str) -> Mapping[str, Floats]:
         """Latency or cost by name, a number per query; `total` is the sum where a line names none."""
-        from karat.model.run_log import TOTAL  # loads more than runs without a log need
-
         columns = self.numbers.get(kind, {})
         if kind != "latency" or not columns:
             return columns

@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 
 from karat.model.dates import day_of
+from karat.model.log_names import AMOUNTS, SKIPPED, STAGES
 from karat.model.policy import parent_of
 from karat.model.run import Run
-from karat.model.run_log import AMOUNTS, FACTS, Amount, Id, has_gaps, merge_facts, ordered_items
+from karat.model.run_log import FACTS, Amount, Id, has_gaps, mark_steps, merge_facts, ordered_items
 from karat.model.strings import Packed, hashed
 from karat.read.files import line_blocks
 from karat.read.json_lines import NOT_JSON, count_keys, repeated_in
@@ -125,7 +126,8 @@ class _Reader:
         self.keys: list[Words] = []
         self.facts: dict[str, dict[bytes, None]] = {}
         self._amount_fields = [(kind, name) for kind, name in AMOUNTS.items() if kind in parts]
-        self.amounts = {kind: AmountColumns() for kind, _ in self._amount_fields}
+        kinds = [kind for kind, _ in self._amount_fields]
+        self.amounts = {kind: AmountColumns() for kind in (*kinds, *((STAGES, SKIPPED) if kinds else ()))}
         self.gaps = 0
         self.has_docs = self.has_chunks = self.chunked = False
         self._days: dict[Any, float] = {None: np.nan, _UNSET: np.nan}
@@ -182,6 +184,8 @@ class _Reader:
         numbers = {DATES: days} if days is not None else {}
         if SCORES in self._parts:
             numbers[SCORES] = [np.nan if score is _UNSET else score for score in results.column("score")]
+        if amounts:
+            amounts |= _steps_of(fields.column("stages"), fields.column("retrieved"))
         self._take(queries, sizes, results.ids, results.parents(self._policy.separator), numbers, amounts)
         self.has_chunks = self.has_chunks or results.has_chunks or others.has_chunks
         self.has_docs = self.has_docs or results.has_docs or others.has_docs
@@ -207,6 +211,9 @@ class _Reader:
             numbers[SCORES] = [np.nan if item.score is None else item.score for item in items]
         ids, parents = [item.id for item in items], [item.doc_id or parent_of(item.id, mark) for item in items]
         amounts = {kind: [getattr(trace, name)] for kind, name in self._amount_fields}
+        if amounts:
+            steps = mark_steps(trace.stages, skipped=trace.retrieved is False)
+            amounts |= {kind: [marks] for kind, marks in steps.items()}
         self._take([trace.query_id], [len(items)], ids, parents, numbers, amounts)
         both = (*trace.topk, *(trace.topk_original or ()))
         self.has_chunks = self.has_chunks or any(item.chunk_id is not None for item in both)
@@ -440,6 +447,13 @@ class _Fact:
 def _are_lists(stages: Iterable[Mapping[str, msgspec.Raw]]) -> bool:
     """Whether every stage is a list."""
     return {bytes(ids)[:1] for by_name in stages for ids in by_name.values()} <= {b"["}
+
+
+def _steps_of(stages: Sequence[Any], retrieved: Sequence[Any]) -> dict[str, list[dict[str, float]]]:
+    """Which steps ran, line by line."""
+    skipped = [value is not _UNSET and bytes(value) == b"false" for value in retrieved]
+    marks = [mark_steps(names or (), skipped=one) for names, one in zip(stages, skipped, strict=True)]
+    return {kind: [one[kind] for one in marks] for kind in (STAGES, SKIPPED)}
 
 
 def _are_sound(amounts: Sequence[Mapping[str, float]]) -> bool:

@@ -32,7 +32,7 @@ def run_of(log: RunLog, policy: Policy, as_of: Mapping[str, float] | None = None
     else:
         content, notes, late = _final_lists(log, policy, as_of or {}, with_days)
     if policy.as_of_filter:
-        notes.append(f"as_of_filter dropped {late} items newer than their query's as_of")
+        notes.append(f"as_of_filter dropped {late:,} {'item' if late == 1 else 'items'} newer than their query's as_of")
     return Run(log.name, content, log.facts, log.path, tuple(notes), log=log, names_docs=log.names_docs)
 
 

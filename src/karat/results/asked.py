@@ -1,4 +1,4 @@
-"""Which queries without gold a run was asked, and which of them it does not answer."""
+"""Which queries a run was asked, which of them it does not answer, and of which it does not say what they took."""
 
 from __future__ import annotations
 
@@ -6,19 +6,63 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import Measure, parse
+from karat.model.log_names import AMOUNTS, SKIPPED, STAGES
 from karat.results.values import rankings_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from karat.model.queries import Queries
+    from karat.model.rankings import Rankings
     from karat.results.result import RunResult
 
 
 def queries_with_value(run: RunResult, metric: str) -> list[str]:
     """The queries that a run has a value of a metric for."""
     return [run.query_ids[i] for i in np.flatnonzero(~np.isnan(run.values[metric])).tolist()]
+
+
+def is_logged(measure: Measure) -> bool:
+    """Whether a metric's values are numbers that a log should hold for every query: latency and cost."""
+    return any(kind in measure.needs for kind in AMOUNTS)
+
+
+def find_idle(measure: Measure, rankings: Rankings) -> frozenset[str]:
+    """The queries whose lines say that they took no latency or cost of this kind, because the step did not run.
+
+    Retrieval was skipped, or the line names its stages without one that others name.
+    """
+    whole = rankings.whole
+    if whole is None or whole.log is None or not is_logged(measure):
+        return frozenset()
+    stages, skipped = whole.log[STAGES], whole.log[SKIPPED].get(SKIPPED, np.full(len(whole), np.nan))
+    idle = ~np.isnan(skipped)
+    own = stages.get(str(measure.param(measure.metric.dotted[0]))) if "latency" in measure.needs else None
+    if own is not None:
+        idle |= np.isnan(own) & ~np.isnan(np.array(list(stages.values()))).all(axis=0)
+    idle &= np.isnan(measure(whole))
+    return frozenset(whole.query_ids[i] for i in np.flatnonzero(idle).tolist())
+
+
+def find_unknown(run: RunResult, metric: str) -> list[str]:
+    """The queries that a run was asked and has no value of a metric for, though there may be one.
+
+    A query whose line lacks its latency or cost is as unknown as one without a line, unless the line says that the
+    step did not run. What metrics of lists leave undefined follows from the list. `missing: skip` judges the others.
+    """
+    measure = parse(metric)
+    if run.policy.missing == "skip" or not measure.over_whole_run:
+        return []
+    lacking = [run.query_ids[i] for i in np.flatnonzero(np.isnan(run.values[metric])).tolist()]
+    if is_logged(measure):
+        idle = run.idle.get(metric, frozenset())
+        return [q for q in lacking if q not in idle]
+    rankings = run.rankings
+    if rankings is None:
+        return []
+    empty = {rankings.query_ids[i] for i in np.flatnonzero(rankings.returned <= 0).tolist()}
+    return [q for q in lacking if q in empty]
 
 
 def find_unanswered(run: RunResult, queries: Queries | None, answered: Iterable[str] = ()) -> list[str]:

@@ -147,6 +147,12 @@ class RunRecordJson(Struct, forbid_unknown_fields=True, frozen=True):
     gold_ranks: Counts | UnsetType = UNSET
     top: TopJson | UnsetType = UNSET
     log: LogJson | UnsetType = UNSET
+    idle: Annotated[
+        dict[str, list[str]] | UnsetType,
+        Meta(
+            description="By metric: queries whose lines say that the step did not run, and so has no latency or cost."
+        ),
+    ] = UNSET
     derived: DerivedJson | UnsetType = UNSET
     by_judge: JudgedValuesJson | UnsetType = UNSET
     completed_gold: Annotated[
@@ -196,6 +202,7 @@ def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
                 gold_ranks=run.gold_ranks.tolist() if run.gold_ranks is not None else UNSET,
                 top=_top_json(run.top, next(codes)) if run.top is not None else UNSET,
                 log=log_json(run.log, numbers.number) if run.log is not None else UNSET,
+                idle={name: sorted(ids) for name, ids in run.idle.items()} or UNSET,
                 derived=_derived_json(run.derived) if run.derived is not None else UNSET,
                 by_judge=judged_values_json(run.by_judge) if run.by_judge is not None else UNSET,
                 completed_gold=completed_gold,
@@ -339,6 +346,7 @@ class RecordReader:
             gold_ranks=ranks,
             top=self._top(record.top, ids) if record.top is not UNSET else None,
             log=read_log(record.log, self.docs) if record.log is not UNSET else None,
+            idle={} if record.idle is UNSET else {name: frozenset(ids) for name, ids in record.idle.items()},
             derived=_derived(record.derived, n) if record.derived is not UNSET else None,
             completed_gold=None
             if record.completed_gold is UNSET

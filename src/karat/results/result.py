@@ -113,6 +113,8 @@ class RunResult(Tabular):
     threads: int = field(default=1, repr=False)
     lists_digest: str | None = field(default=None, repr=False)
     """Of the ranked lists, where they may be those of another run, or a baseline says it, and they are not held."""
+    idle: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
+    """By metric: the queries that the run log says took no latency or cost, because the step did not run."""
     totals: Totals | None = field(default=None, repr=False)
     """Of all queries, where a cluster has too many to bring their values here."""
 

@@ -306,9 +306,10 @@ def measure_changes(
                     resamples=choice.resamples,
                     seed=choice.seed,
                 )
-                slack = SAME * max(
-                    1.0, *(float(np.nan_to_num(np.abs(v[rows])).max(initial=0.0)) for v in (before, after))
-                )
+                # Rounding moves the ends by a share of the quantiles, which rare values beyond them do not change.
+                shared = rows[~np.isnan(differences[i][rows])]
+                quantiles = (statistic.figure(v[shared], units.weight[shared]) for v in (factor * before, after))
+                slack = SAME * max(1.0, *(abs(one) for one in quantiles))
                 known = [without_zero_width(one, slack) for one in ends]
                 intervals[g, i] = tuple(known)
                 p[g, i] = {QUANTILE_TEST: p_quantile if known == ends else math.nan}

@@ -26,6 +26,7 @@ from karat.read.frames import is_frame, is_spark_frame
 from karat.read.queries import read_queries_of_gold
 from karat.read.sources import describe_repeats, read_run, run_files
 from karat.read.textfile import TextFile
+from karat.results.asked import find_idle
 from karat.results.figures import change_of, change_text
 from karat.results.gold import Gold
 from karat.results.pairing import follows_lists, have_same_rankings
@@ -33,16 +34,13 @@ from karat.results.remarks import CASES
 from karat.results.result import Result, RunResult
 from karat.results.sampling import Sampling, refuse_undated, refuse_weightless, sampling
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
-from karat.results.values import aggregate, measure_rankings
+from karat.results.values import measure_rankings
 from karat.store.cache import Cache, Entry, StoredRun
 from karat.verbs.data_notes import note_lacking, note_marked_with_gold, note_unanswered, note_undated, note_undefined
 from karat.verbs.log_metrics import describe_routes, log_panel
 from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, plans_of_log, session_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from karat.align.needs import Needs
     from karat.judge.by_judge import JudgeGrades
     from karat.model.docs import Docs
@@ -334,15 +332,13 @@ class _Job:
         if self.needs is not None:
             notes += note_undated(self.needs, rankings)
         notes += note_undefined(measures, values, rankings)
-        if self.policy.as_of_filter and logged is not None:
-            notes += self._made_by_filter(logged, measures, values)
         details = aligned if self.engine.details else None
         if details is not None and run is not None and keeps_some_lists(run.content, self.gold):
             from karat.cluster.kept_lists import keep_some
 
             details, note = keep_some(details, run, run.content, self.policy, values, DEPTH)
             notes.append(note)
-        return RunResult(
+        result = RunResult(
             name or stored.name,
             query_ids,
             values,
@@ -359,7 +355,11 @@ class _Job:
             run.log if run is not None and self.engine.details else None,
             threads=self.engine.threads or default_threads(),
             mismatches=tuple(stored.mismatches),
+            idle={m.name: idle for m in measures if (idle := find_idle(m, rankings))},
         )
+        if self.policy.as_of_filter and logged is not None:
+            result = replace(result, notes=(*result.notes, *self._made_by_filter(logged, measures, result)))
+        return result
 
     def with_digests(
         self, runs: Sequence[RunResult], sources: Sequence[tuple[str | None, Any]], measures: Sequence[Measure]
@@ -548,18 +548,17 @@ class _Job:
 
         return day_field(self.queries, "as_of")
 
-    def _made_by_filter(
-        self, run: Run, measures: list[Measure], values: Mapping[str, NDArray[np.float64]]
-    ) -> list[str]:
+    def _made_by_filter(self, run: Run, measures: list[Measure], filtered: RunResult) -> list[str]:
         """What dropping items that are too new does to each metric."""
         without_filter = replace(self.policy, as_of_filter=False)
-        _, unfiltered, _ = self._align(self.read(None, run, without_filter), run, None, without_filter)
+        _, aligned, _ = self._align(self.read(None, run, without_filter), run, None, without_filter)
+        query_ids, values = measure_rankings(measures, aligned.rankings)
+        unfiltered = replace(filtered, query_ids=query_ids, values=values)
         notes = []
-        without = measure_rankings(measures, unfiltered.rankings)[1]
-        for measure in measures:
-            before, after = (aggregate(measure, v[measure.name])[0] for v in (without, values))
-            change = change_of(measure.name, before, after).text
-            notes.append(f"as_of_filter: {measure.name} {change_text(measure.name, before, after)} ({change})")
+        for name in values:
+            before, after = unfiltered.mean[name], filtered.mean[name]
+            change = change_of(name, before, after).text
+            notes.append(f"as_of_filter: {name} {change_text(name, before, after)} ({change})")
         return notes
 
 
