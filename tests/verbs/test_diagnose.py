@@ -369,6 +369,48 @@ def test_weights_are_honoured(tmp_path: Path) -> None:
     assert not karat.diagnose(gold, log, queries=weighted).findings
 
 
+def test_the_time_of_a_stage_is_weighted_throughout(tmp_path: Path) -> None:
+    # 100 of 400 queries take 700 ms in the only stage, the others 70 ms.
+    gold, log, _ = Case(n=400, latency=lambda q: {"retrieve": 700.0 if q % 4 == 0 else 70.0}).write(tmp_path)
+
+    def tail(slow: float) -> dict[str, tuple[float, float]]:
+        """By weight of the slow queries, where the others weigh 1: each evidence, and the weight of the finding."""
+        queries = {f"q{q:02d}": {"text": "x", "weight": slow if q % 4 == 0 else 1} for q in range(400)}
+        findings = karat.diagnose(gold, log, queries=queries).findings
+        return {e.value: (e.interval.estimate, f.weight) for f in findings for e in f.evidence}
+
+    # Slow are 200 of 500: p50 is 70, p95 is 700. Beyond the median are 200 · 630 of 200 · 700 + 300 · 70 ms.
+    share = 200 * 630 / (200 * 700 + 300 * 70)
+    assert tail(2) == {
+        "p95 / p50 of the stage": (pytest.approx(10), pytest.approx(share / 2)),
+        "share of the time in its tail": (pytest.approx(share), pytest.approx(share / 2)),
+    }
+    # 1,000 of 1,300: p50 and p95 are 700, as those of latency. 4 of 304: both are 70.
+    assert tail(10) == tail(1 / 25) == {}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_share_of_the_time_never_exceeds_1(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    times = {stage: rng.lognormal(3, 2, 60) for stage in ("retrieve", "rerank")}
+    times["rerank"][::3] = np.nan  # these queries do not go through it
+    for latency in (times, {**times, "total": times["retrieve"] / 2}):  # or a total that is less than its parts
+        weights = {f"q{i}": {"weight": float(w)} for i, w in enumerate(10.0 ** rng.uniform(-6, 6, 60))}
+        sampling = karat.evaluate({q: {"d": 1} for q in weights}, {q: ["d"] for q in weights}, queries=weights)
+        signals = Signals(
+            "run", list(weights), {"relevant": np.ones(60)}, {}, {}, latency, list(weights), sampling.runs[0].sampling
+        )
+        for stage in times:
+            view = View.of(signals).about(stage=stage)
+            for name in ("share of time", "time in the tail"):
+                interval = view.interval(name)
+                assert interval is not None and 0 <= interval.estimate <= 1 and not interval.high > 1
+            assert all(
+                BY_CODE[code].loss(view) @ view.units.weight <= view.units.weight.sum() / 2 + 1e-9
+                for code in ("slow-stage", "slow-tail")
+            )
+
+
 def test_lines_without_a_stage_or_a_latency_are_left_out_of_what_needs_it(tmp_path: Path) -> None:
     gold, log, queries = Case(half((1, 2)), reranked=half((1, 2))).write(tmp_path)
     lines = [json.loads(line) for line in Path(log).read_text().splitlines()]

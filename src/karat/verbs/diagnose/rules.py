@@ -171,12 +171,11 @@ def _unjudged(view: View) -> Floats:
 
 
 def _share_of_time(view: View) -> Floats:
-    share = view.signals.latency[view.stage] / np.nanmean(view.total)
-    return TIME * np.where(np.isnan(share), 0.0, share)
+    return TIME * view.share_of_all_time(view.stage_time)
 
 
 def _tail_of_time(view: View) -> Floats:
-    return TIME * np.where(np.isnan(view.excess), 0.0, view.excess)
+    return TIME * view.share_of_all_time(view.time_in_tail)
 
 
 RULES: tuple[Rule, ...] = (

@@ -11,7 +11,9 @@ import numpy as np
 
 from karat.records import dataclass
 from karat.stats.groups import intervals
-from karat.stats.intervals import Interval, quantile_interval, standard_error
+from karat.stats.intervals import Interval, standard_error
+from karat.stats.quantiles import grouped_quantiles, quantile_of
+from karat.stats.ratios import ratio_interval
 from karat.stats.resample import Units, mean_of
 from karat.verbs.diagnose.findings import OF_REST
 from karat.verbs.diagnose.signals import Signals, have_relevant_gold
@@ -180,43 +182,67 @@ class View:
         return Interval(gap, max(gap - half, -1.0), min(gap + half, 1.0), "welch", n)
 
     def _time(self, name: str) -> Interval | None:
-        mine, total = self.signals.latency[self.stage], self.total
+        mine, how = self.stage_time, self.signals.sampling
         if name == "tail":
-            median, late = (quantile_interval(mine, q, self.signals.sampling.confidence) for q in (0.5, 0.95))
+            every = [np.arange(len(mine))]
+            median, late = (
+                grouped_quantiles(
+                    mine, q, self.units, every, confidence=how.confidence, resamples=how.resamples, seed=how.seed
+                )[0]
+                for q in (0.5, 0.95)
+            )
             if not median.high > 0 or not median.estimate > 0:
                 return None
             # Cautious: the low end of the one over the high end of the other.
             high = late.high / median.low if median.low > 0 else math.nan
-            return Interval(late.estimate / median.estimate, late.low / median.high, high, "order statistics", late.n)
-        if name == "share of time" and len([s for s in self.signals.latency if s != TOTAL]) < 2:
+            return Interval(late.estimate / median.estimate, late.low / median.high, high, late.method, late.n)
+        if name == "time in the tail":
+            whole = np.nan_to_num(self.total)
+            return ratio_interval(
+                np.where(whole > 0, self.time_in_tail, 0.0),
+                whole,
+                self.units,
+                confidence=how.confidence,
+                resamples=how.resamples,
+                seed=how.seed,
+            ).clip(0.0, 1.0)
+        if len([s for s in self.signals.latency if s != TOTAL]) < 2:
             return None  # the only stage takes all of the time
-        share = self.excess if name == "time in the tail" else np.where(total > 0, mine / total, np.nan)
         return intervals(
-            share[None, :],
+            np.where(self.total > 0, mine / self.total, np.nan)[None, :],
             self.units,
             bounds=[(0.0, 1.0)],
-            confidence=self.signals.sampling.confidence,
-            resamples=self.signals.sampling.resamples,
-            seed=self.signals.sampling.seed,
+            confidence=how.confidence,
+            resamples=how.resamples,
+            seed=how.seed,
         )[0]
 
     @property
+    def stage_time(self) -> Floats:
+        """The time of each query in the stage."""
+        return self.signals.latency[self.stage]
+
+    @cached_property
     def total(self) -> Floats:
-        """The time of each query in all."""
+        """The time of each query in all, which is no less than that of any of its stages."""
         latency = self.signals.latency
-        if TOTAL in latency:
-            return latency[TOTAL]
         stages = np.array([t for s, t in latency.items() if s != TOTAL])
         # A stage that a query did not go through took it no time.
-        summed: Floats = np.where(np.isnan(stages).all(axis=0), np.nan, np.nansum(stages, axis=0))
-        return summed
+        summed = np.where(np.isnan(stages).all(axis=0), np.nan, np.nansum(stages, axis=0))
+        total = latency.get(TOTAL, summed)
+        return np.where(np.isnan(total), np.nan, np.fmax(total, np.fmax.reduce(stages, axis=0)))
 
-    @property
-    def excess(self) -> Floats:
-        """The time of each query in the tail of the stage, as a share of the mean time of all."""
-        mine = self.signals.latency[self.stage]
-        beyond = np.where(mine > TAIL * np.nanmedian(mine), mine - np.nanmedian(mine), 0.0)
-        return np.where(np.isnan(mine), np.nan, beyond / np.nanmean(self.total))
+    @cached_property
+    def time_in_tail(self) -> Floats:
+        """The time of each query in the tail of the stage: what it takes beyond the median, where that is much."""
+        mine = self.stage_time
+        median = quantile_of(mine, 0.5, self.units.weight)
+        return np.where(mine > TAIL * median, mine - median, 0.0)
+
+    def share_of_all_time(self, time: Floats) -> Floats:
+        """A time of each query so that its mean over all is its share of the time of all."""
+        there = ~np.isnan(self.total)
+        return np.where(there, np.nan_to_num(time) / mean_of(self.total, self.units), 0.0)
 
     @property
     def _whole(self) -> View:
