@@ -41,7 +41,7 @@ class View:
 
     signals: Signals
     rows: Mask
-    """The queries with relevant gold whose loss no earlier finding explains."""
+    """The queries with relevant gold that were retrieved for, and whose loss no earlier finding explains."""
     values: Mapping[str, Floats]
     by_judge: Mapping[str, Floats] = field(default_factory=dict)
     """Those of gold + judge, for rules that take them."""
@@ -58,8 +58,9 @@ class View:
 
     @classmethod
     def of(cls, signals: Signals) -> View:
-        """All queries that rules can speak of."""
-        return cls(signals, have_relevant_gold(signals.values), signals.values, signals.by_judge)
+        """All queries that rules can speak of, but for those that the retrieval gate skips."""
+        rows = have_relevant_gold(signals.values) & ~_unasked(signals)
+        return cls(signals, rows, signals.values, signals.by_judge)
 
     @property
     def subject(self) -> str:
@@ -75,9 +76,11 @@ class View:
         aside = []
         if empty := total - int(have_relevant_gold(self.values).sum()):
             aside.append(f"{empty:,} without relevant gold")
+        if unasked := int((have_relevant_gold(self.values) & _unasked(self.signals) & ~self.rows).sum()):
+            aside.append(f"{unasked:,} that the retrieval gate skips")
         if self.explained_by:
             others = "another finding" if len(self.explained_by) == 1 else "other findings"
-            aside.append(f"{total - empty - rows:,} of {others} ({', '.join(self.explained_by)})")
+            aside.append(f"{total - empty - unasked - rows:,} of {others} ({', '.join(self.explained_by)})")
         text = f"{rows:,} of {total:,} queries; set aside: {', '.join(aside)}" if aside else f"all {total:,} queries"
         newer = "; gold, stages and final lists without docs newer than as_of" if self.without_newer else ""
         return text + newer
@@ -261,6 +264,12 @@ class View:
         rows = self.rows & have_relevant_gold(values)
         return replace(self._whole, rows=rows, values=values, by_judge=newly.by_judge, without_newer=True)
 
+    def before_gate(self) -> View:
+        """The same view with the queries that the retrieval gate skips, but for those that need no retrieval."""
+        if "skipped" not in self.values:
+            return self
+        return replace(self._whole, rows=self.rows | (have_relevant_gold(self.values) & (self.values["skipped"] == 1)))
+
     def with_judge(self) -> View:
         """The same view with the values of gold + judge, where there are any."""
         return replace(self, values={**self.values, **self.by_judge}, judged=True) if self.by_judge else self
@@ -272,3 +281,8 @@ class View:
     def about(self, *, segment: Segment | None = None, stage: str = "", family: int = 1) -> View:
         """This view of one segment or stage."""
         return replace(self, segment=segment, stage=stage, family=family)
+
+
+def _unasked(signals: Signals) -> Mask:
+    """Which queries the retrieval gate skips."""
+    return np.array([q in signals.unasked for q in signals.query_ids], dtype=bool)
