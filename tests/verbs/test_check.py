@@ -990,7 +990,10 @@ def test_init_judges_the_newest_run_and_never_a_known_baseline(small: Path) -> N
 
 
 def test_init_names_the_fields_that_the_queries_have_and_says_what_its_gates_are(small: Path) -> None:
-    rows = [{"_id": f"q{i:02}", "text": f"text {i}", "style": "ab"[i % 2], "length": "xyz"[i % 3]} for i in range(60)]
+    rows = [
+        {"_id": f"q{i:02}", "text": f"text {i}", "style": "ab"[i % 2], "length": [*"xyz"][: i % 4]} for i in range(60)
+    ]
+    rows[0]["style"] = ""
     (small / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     text = karat.init(str(small))
     assert "segments: [style, length]" in text
