@@ -22,6 +22,8 @@ import karat
 from command import run_karat
 from forks import Forks
 from karat.errors import InputError, KaratError, UsageError
+from karat.report.bench_markdown import render_bench
+from karat.report.terminal import bench as bench_view
 from karat.retrieve.protocol import Answer
 from karat.store.faults import POINTS
 from karat.verbs.bench.dataset import datasets_of
@@ -627,6 +629,36 @@ def test_the_table_by_language_is_there_beside_segments_that_were_asked_for(tmp_
     )
     assert sliced.languages is not None and sliced.languages == plain.languages == both.languages
     assert {tuple(s.by) for s in sliced.result["bm25"].segments} == {("kind",), ("language",)}
+
+
+def test_every_output_marks_the_datasets_in_which_a_system_differs_and_names_what_it_averages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [f"{name}={beir(tmp_path / name, queries, 41)}" for name, queries in (("large", 40), ("small", 6))]
+    found = karat.bench(parts, {"always": Always(), "slightly": Slightly()}, "ndcg@10", out=str(tmp_path / "r"))
+    assert found.languages is not None and found.languages.by == "dataset"
+    assert [cell.significant for cell in found.languages.rows[1].cells] == [True, False]
+    assert found.languages.document().average == "of the datasets' means"
+    table = next(x for x in render_bench(found).splitlines() if x.startswith("| slightly") and x.count("|") == 8)
+    large, small = table.split("|")[2:4]
+    assert large.endswith("▼ ") and "▼" not in small
+    bench_view.show(found, [])
+    assert capsys.readouterr().out.count("▼") == 2  # the cell, and the legend
+
+
+def test_more_systems_than_have_columns_leave_no_remark_out(tmp_path: Path) -> None:
+    beir(tmp_path / "data", conversation=lambda i: f"c{i // 2}")
+    gold = tmp_path / "data/qrels/test.tsv"
+    gold.write_text(gold.read_text() + "x\td9\t0\n")
+    shown = []
+    for count in (4, 5):
+        systems = [a for i in range(count) for a in ("-r", f"r{i}=bm25(k1=1.{i})")]
+        done = karat_bench("-d", "data", *systems, "-m", "ndcg@10", "-o", f"runs{count}", "--no-html", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "1 query without any relevant doc in the gold" in done.stdout
+        assert "docs in the top 10 that nobody judged" in done.stdout
+        shown.append([x for x in done.stdout.splitlines() if "of one conversation" in x or " · gold " in x])
+    assert shown[0] == shown[1] and len(shown[0]) == 2
 
 
 # The command line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from karat.results.figures import figure
 from karat.stats.changes import estimate_changes
 from karat.stats.groups import interval
 from karat.stats.resample import Units
+from karat.verbs.init import make_starter
 from places import DL19, SCHEMAS
 
 needs_dl19 = pytest.mark.skipif(not DL19.is_dir(), reason="needs ../shared/data/dl19")
@@ -990,7 +992,10 @@ def test_init_judges_the_newest_run_and_never_a_known_baseline(small: Path) -> N
 
 
 def test_init_names_the_fields_that_the_queries_have_and_says_what_its_gates_are(small: Path) -> None:
-    rows = [{"_id": f"q{i:02}", "text": f"text {i}", "style": "ab"[i % 2], "length": "xyz"[i % 3]} for i in range(60)]
+    rows = [
+        {"_id": f"q{i:02}", "text": f"text {i}", "style": "ab"[i % 2], "length": [*"xyz"][: i % 4]} for i in range(60)
+    ]
+    rows[0]["style"] = ""
     (small / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     text = karat.init(str(small))
     assert "segments: [style, length]" in text
@@ -1006,6 +1011,19 @@ def test_init_slices_by_no_day_on_which_queries_were_added(tmp_path: Path) -> No
     (tmp_path / "a.run").write_text("".join(f"q{i} Q0 a 1 1.0 a\n" for i in range(60)))
     assert run_karat("init", cwd=tmp_path).returncode == 0
     assert "segments: [kind]" in (tmp_path / "karat.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    "name", ["topics.sgml", "topics.SGM", "trec8.topics", "topics.301-350", "topics", "topics.trec", "topics.51.gz"]
+)
+def test_init_finds_topics_of_trec_under_their_usual_names(tmp_path: Path, name: str) -> None:
+    text = "".join(f"<top>\n<num> Number: {i}\n<title> words {i}\n</top>\n" for i in range(301, 306)).encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    (tmp_path / "topics.py").write_text("topic, text = 1, 2\n")
+    (tmp_path / "docs.sgml").write_text("<DOC>\n<DOCNO> a </DOCNO>\n</DOC>\n")
+    (tmp_path / "gold.qrels").write_text("".join(f"{i} 0 a 1\n" for i in range(301, 306)))
+    assert make_starter(str(tmp_path)).summary == f"found gold gold.qrels, queries {name}; fill in runs"
+    assert f"  queries: {name}\n" in karat.init(str(tmp_path))
 
 
 def test_init_takes_no_other_json_for_gold(tmp_path: Path) -> None:

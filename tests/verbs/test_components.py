@@ -531,7 +531,30 @@ def test_a_query_that_the_log_lacks_found_no_entity() -> None:
     log = [line("q1", entities=["E1"]), line("q3")]
     found = karat.components({"q1": ["a"]}, log, queries=queries).entities
     assert found["entity_recall"].estimate == 0.5
-    assert found.notes == ("1 queries whose lines have no entities are left out",)
+    assert found.notes == ("left out: 1 query whose line lacks `entities`",)
+
+
+def test_queries_without_a_line_and_lines_without_a_field_are_counted_apart(tmp_path: Path) -> None:
+    """q1 alone has all fields; the line of q2 has none, q3 and q4 have no line."""
+    fields = {"expected_source": "faq", "needs_retrieval": True, "entities": ["E1"]}
+    queries = {f"q{i}": fields | {"weight": i} for i in range(1, 5)}
+    log = [line("q1", ["a"], route="faq", retrieved=True, entities=["E1"]), line("q2")]
+    found = karat.components({"q1": ["a"]}, log, queries=queries)
+    both = "1 query whose line lacks `{}`, 2 queries without a line"
+    assert found.gate.notes[1] == f"left out: {both.format('retrieved')}"
+    assert found.router.notes[0] == f"counted as sent nowhere: {both.format('route')}"
+    assert (found.router.counts["right"], found.router.counts["nowhere"]) == (1, 3)
+    assert found.entities.notes == (  # those without a line found nothing: 1 of 3 entities
+        "left out: 1 query whose line lacks `entities`",
+        "counts are of entities, shares by the weights of their queries",
+    )
+    assert (found.entities.counts["right"], found.entities.counts["gold"]) == (1, 3)
+    result = karat.evaluate({"q1": ["a"]}, written(tmp_path / "log.jsonl", log), "abstain_rate", queries=queries)
+    assert "3 of 4 queries have no `route`: counted as sent nowhere" in result.notes
+    whole_log = [{**log[0], "query_id": q} for q in queries]
+    assert karat.components({"q1": ["a"]}, whole_log, queries=queries).router.notes == (
+        "counts are of queries as they are, shares by their weights",
+    )
 
 
 def test_the_interval_of_a_ratio_of_sums_is_that_of_a_mean_where_all_weigh_the_same() -> None:

@@ -60,9 +60,12 @@ class Case:
     language: Callable[[int], str] = lambda q: "en"
     version: Callable[[int, int], str] = lambda q, rank: "2025-01-01"
     latency: Callable[[int], dict[str, float]] = lambda q: {"retrieve": 30.0, "rerank": 30.0 + q % 5}
+    retrieved: Callable[[int], bool] = lambda q: True
+    """Whether the gate lets a query retrieve; without that all its lists are empty."""
+    needed: Callable[[int], bool] = lambda q: True
     drop: tuple[str, ...] = ()
     """Fields of the log's lines that are left out."""
-    fields: tuple[str, ...] = ("language", "as_of", "expected_source")
+    fields: tuple[str, ...] = ("language", "as_of", "expected_source", "needs_retrieval")
     n: int = N
     relevant: Callable[[int], bool] = lambda q: True
     """Whether the gold chunks of a query have a grade above 0."""
@@ -100,11 +103,15 @@ class Case:
                 "stages": stages,
                 "latency_ms": self.latency(q),
                 "route": self.route(q),
+                "retrieved": self.retrieved(q),
             }
+            if not self.retrieved(q):
+                line |= {"topk": [], "stages": dict.fromkeys(stages, ())}
             if self.lines(q):
                 lines.append({k: v for k, v in line.items() if k not in self.drop})
             known = {"language": self.language(q), "as_of": "2025-06-01", "expected_source": "faq"}
-            rows.append({"_id": name, "text": f"question {q}", **{k: known[k] for k in self.fields}})
+            known |= {} if self.needed(q) else {"needs_retrieval": False}
+            rows.append({"_id": name, "text": f"question {q}", **{k: v for k, v in known.items() if k in self.fields}})
         for file, listed in (("log.jsonl", lines), ("queries.jsonl", rows)):
             (folder / file).write_text("".join(json.dumps(x) + "\n" for x in listed))
         (folder / "gold.json").write_text(json.dumps(gold))
@@ -124,6 +131,8 @@ def half(there: tuple[int, ...], otherwise: tuple[int, ...] = ()) -> Callable[[i
 CASES: dict[str, tuple[Case, Case]] = {
     # 5 of 40 queries have no line; beside it, they have a line with an empty list.
     "missing-queries": (Case(lines=lambda q: q >= 5), Case(first=lambda q: (1, 2) if q >= 5 else ())),
+    # The gate skips 12 of 40 queries with gold; beside it, 12 of 40 that need no retrieval.
+    "gate": (Case(retrieved=lambda q: q >= 12), Case(retrieved=lambda q: q >= 12, needed=lambda q: q >= 12)),
     # 12 of 40 queries are sent elsewhere and find nothing; beside it, they are sent elsewhere and find the same.
     "router": (
         Case(lambda q: () if q < 12 else (1, 2), route=lambda q: "wiki" if q < 12 else "faq"),
@@ -299,6 +308,27 @@ def test_queries_without_a_line_are_counted_first_and_kept_out_of_the_other_rule
     assert "missing-queries" not in [f.code for f in karat.diagnose(gold, run, missing="skip").findings]
 
 
+def test_what_the_gate_skips_is_held_against_nothing_after_it(tmp_path: Path) -> None:
+    (finding,) = Case(retrieved=lambda q: q >= 12).diagnose(tmp_path).findings
+    assert (finding.code, finding.weight, finding.scope) == ("gate", pytest.approx(12 / 40), "all 40 queries")
+    assert finding.queries == tuple(f"q{q:02d}" for q in range(12))
+    assert finding.evidence[0].interval.estimate == 12 / 40
+    # Of 28 queries that were retrieved for, 14 find nothing: the retriever loses 14 of 40, the gate 12.
+    half_lost = Case(half((1, 2)), retrieved=lambda q: q >= 12).diagnose(tmp_path)
+    assert [(f.code, f.weight) for f in half_lost.findings] == [
+        ("retriever", pytest.approx(14 / 40)),
+        ("gate", pytest.approx(12 / 40)),
+    ]
+    assert half_lost.findings[0].scope == "28 of 40 queries; set aside: 12 that the retrieval gate skips"
+    # Two skips of 40 are too few for a finding, and still nobody else's fault; a gate that skips all is the finding.
+    few = Case(retrieved=lambda q: q >= 2).diagnose(tmp_path, thresholds={"recall@50.low": 1})
+    assert few.findings == () and few.measured[0].interval.estimate == 38 / 40
+    assert [f.code for f in Case(retrieved=lambda q: False).diagnose(tmp_path).findings] == ["gate"]
+    # Queries that need no retrieval are in no rule.
+    rightly = CASES["gate"][1].diagnose(tmp_path)
+    assert (rightly.findings, rightly.queries, rightly.in_scope) == ((), 40, 28)
+
+
 def test_queries_without_a_relevant_doc_are_in_no_rule(tmp_path: Path) -> None:
     found = Case(half((1, 2)), relevant=lambda q: q >= 4).diagnose(tmp_path)
     (finding,) = found.findings
@@ -367,6 +397,48 @@ def test_weights_are_honoured(tmp_path: Path) -> None:
     assert karat.diagnose(gold, log, queries=queries).findings
     weighted = {f"q{q:02d}": {"text": "x", "weight": q % 2} for q in range(N)}  # what fails weighs nothing
     assert not karat.diagnose(gold, log, queries=weighted).findings
+
+
+def test_the_time_of_a_stage_is_weighted_throughout(tmp_path: Path) -> None:
+    # 100 of 400 queries take 700 ms in the only stage, the others 70 ms.
+    gold, log, _ = Case(n=400, latency=lambda q: {"retrieve": 700.0 if q % 4 == 0 else 70.0}).write(tmp_path)
+
+    def tail(slow: float) -> dict[str, tuple[float, float]]:
+        """By weight of the slow queries, where the others weigh 1: each evidence, and the weight of the finding."""
+        queries = {f"q{q:02d}": {"text": "x", "weight": slow if q % 4 == 0 else 1} for q in range(400)}
+        findings = karat.diagnose(gold, log, queries=queries).findings
+        return {e.value: (e.interval.estimate, f.weight) for f in findings for e in f.evidence}
+
+    # Slow are 200 of 500: p50 is 70, p95 is 700. Beyond the median are 200 · 630 of 200 · 700 + 300 · 70 ms.
+    share = 200 * 630 / (200 * 700 + 300 * 70)
+    assert tail(2) == {
+        "p95 / p50 of the stage": (pytest.approx(10), pytest.approx(share / 2)),
+        "share of the time in its tail": (pytest.approx(share), pytest.approx(share / 2)),
+    }
+    # 1,000 of 1,300: p50 and p95 are 700, as those of latency. 4 of 304: both are 70.
+    assert tail(10) == tail(1 / 25) == {}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_share_of_the_time_never_exceeds_1(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    times = {stage: rng.lognormal(3, 2, 60) for stage in ("retrieve", "rerank")}
+    times["rerank"][::3] = np.nan  # these queries do not go through it
+    for latency in (times, {**times, "total": times["retrieve"] / 2}):  # or a total that is less than its parts
+        weights = {f"q{i}": {"weight": float(w)} for i, w in enumerate(10.0 ** rng.uniform(-6, 6, 60))}
+        sampling = karat.evaluate({q: {"d": 1} for q in weights}, {q: ["d"] for q in weights}, queries=weights)
+        signals = Signals(
+            "run", list(weights), {"relevant": np.ones(60)}, {}, {}, latency, list(weights), sampling.runs[0].sampling
+        )
+        for stage in times:
+            view = View.of(signals).about(stage=stage)
+            for name in ("share of time", "time in the tail"):
+                interval = view.interval(name)
+                assert interval is not None and 0 <= interval.estimate <= 1 and not interval.high > 1
+            assert all(
+                BY_CODE[code].loss(view) @ view.units.weight <= view.units.weight.sum() / 2 + 1e-9
+                for code in ("slow-stage", "slow-tail")
+            )
 
 
 def test_lines_without_a_stage_or_a_latency_are_left_out_of_what_needs_it(tmp_path: Path) -> None:

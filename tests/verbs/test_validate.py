@@ -405,6 +405,30 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         named("topic", q1="café", q2="cafe\u0301"),
     ),
     "a value with a space at its end": ("Q207", "warning", "queries.jsonl:4", named("topic", q3="default ")),
+    "a value in two cases beside an empty one": (
+        "Q207",
+        "warning",
+        "queries.jsonl:3",
+        named("topic", q2="Default", q5=""),
+    ),
+    "a value in two cases in lists": (
+        "Q207",
+        "warning",
+        "queries.jsonl:3",
+        field("queries.jsonl", None, topic=lambda i: ["Default" if i == 3 else "default"]),
+    ),
+    "a small segment beside an empty value": (
+        "Q209",
+        "info",
+        "queries.jsonl:1",
+        named("topic", q0="rare", q1="rare", q5=""),
+    ),
+    "a small segment of lists": (
+        "Q209",
+        "info",
+        "queries.jsonl:1",
+        field("queries.jsonl", None, topic=lambda i: ["default", "rare"] if i < 3 else ["default"]),
+    ),
     "en and English": ("Q208", "warning", "queries.jsonl:5", field("queries.jsonl", 5, language="English")),
     "pt-BR and pt_br": (
         "Q208",
@@ -428,7 +452,15 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         "queries.jsonl:1",
         field("queries.jsonl", None, conversation=lambda i: f"c{i}"),
     ),
-    "no_answer that is maybe": ("Q213", "warning", "queries.jsonl:9", field("queries.jsonl", 9, no_answer="maybe")),
+    "no_answer that is maybe": ("Q213", "error", "queries.jsonl:9", field("queries.jsonl", 9, no_answer="maybe")),
+    "needs_retrieval that is maybe": (
+        "Q214",
+        "warning",
+        "queries.jsonl:9",
+        field("queries.jsonl", 9, needs_retrieval="maybe"),
+    ),
+    "entities in one text": ("Q214", "warning", "queries.jsonl:3", field("queries.jsonl", 3, entities="E1, E2")),
+    "a day of joining that is no date": ("Q214", "warning", "queries.jsonl:2", field("queries.jsonl", 2, added="May")),
     # R: runs
     "a doc twice in a query": ("R301", "warning", "bm25.run:49", add("bm25.run", "q11 Q0 d22 5 1.5 tag")),
     "a doc twice in a run log": (
@@ -704,6 +736,12 @@ def test_paths_come_first_and_their_role_is_told(tmp_path: Path) -> None:
 
 # What a careless linter would report: each of these is fine.
 FINE: dict[str, tuple[str, Change]] = {
+    "fields as metrics read them": (
+        "Q214",
+        field("queries.jsonl", None, needs_retrieval="no", expected_source=7, entities='["E1"]', added="2025-04-01"),
+    ),
+    "an empty no_answer": ("Q213", field("queries.jsonl", 9, no_answer="")),
+    "numbers with decimals": ("Q209", field("queries.jsonl", None, length=lambda i: 0.5 if i < 3 else 1.5)),
     "two regions of one language": (
         "Q208",
         field("queries.jsonl", None, language=lambda i: "pt-BR" if i % 2 else "pt-PT"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karat.report.markdown import code, lay_table, render, text
-from karat.report.terminal.bench import describe_languages, tables_to_show
+from karat.report.terminal.bench import describe_languages, mark_of, tables_to_show
 from karat.report.view import view_of
 from karat.results.figures import change_figure, figure, p_text, variance_figure
 
@@ -21,7 +21,7 @@ def render_bench(bench: Bench) -> str:
 
 
 def _render_languages(languages: Languages) -> str:
-    """Every system in each language with its interval; what varies, and what differs from the baseline."""
+    """Every system in each language with its interval; what varies, and what differs from the baseline is marked."""
     averages = languages.averages
     change = ["Δ average", "p"] if averages and languages.baseline is not None else []
     heads = ["system", *map(text, languages.places), *(["average"] if averages else []), "variance", *change]
@@ -32,7 +32,10 @@ def _render_languages(languages: Languages) -> str:
 
 def _row(row: Across, languages: Languages) -> list[str]:
     metric = languages.metric
-    cells = [str(figure(metric, c.mean, c.low, c.high)) if c.mean == c.mean else "–" for c in row.cells]
+    cells = [
+        f"{figure(metric, c.mean, c.low, c.high)} {mark_of(c, languages)}".rstrip() if c.mean == c.mean else "–"
+        for c in row.cells
+    ]
     average = [figure(metric, row.average).text] if languages.averages else []
     spread = [*average, variance_figure(metric, row.variance).text]
     if languages.baseline is None or not languages.averages:
@@ -40,4 +43,5 @@ def _row(row: Across, languages: Languages) -> list[str]:
     if row.delta != row.delta:
         return [text(row.system), *map(text, cells), *spread, "", ""]
     change = change_figure(metric, languages.scale, row.delta, row.low, row.high)
-    return [text(row.system), *map(text, cells), *spread, text(str(change)), text(p_text(row.p))]
+    mark = "*" if row.significant else ""
+    return [text(row.system), *map(text, cells), *spread, text(f"{change}{mark}"), text(p_text(row.p))]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.metrics.pipeline import PIPELINE, ROUTER
 from karat.model.policy import is_relevant
 from karat.results.asked import undefined_text
 from karat.results.values import rankings_for
@@ -36,6 +37,23 @@ def note_marked_with_gold(gold: Gold | None, queries: Queries | None) -> list[st
     are, have = ("is", "has") if len(marked) == 1 else ("are", "have")
     text = f"{queries_text(len(marked))} {are} marked no_answer and {have} relevant docs in the gold"
     return [f"{text}, which do not count: correct one or the other"]
+
+
+def note_measures(
+    measures: list[Measure],
+    values: Mapping[str, NDArray[np.float64]],
+    rankings: Rankings,
+    table: Queries | None,
+    gold: Gold | None,
+    needs: Needs | None,
+) -> list[str]:
+    """What to know of the queries that these metrics are about."""
+    return [
+        *note_unanswered(table, gold, rankings, measures),
+        *note_unrouted(measures, rankings),
+        *(note_undated(needs, rankings) if needs is not None else ()),
+        *note_undefined(measures, values, rankings),
+    ]
 
 
 def note_unanswered(
@@ -88,3 +106,14 @@ def note_undefined(measures: list[Measure], values: Mapping[str, NDArray[np.floa
         if known < n:
             notes.append(undefined_text(name, n - known, n))
     return notes
+
+
+def note_unrouted(measures: Iterable[Measure], rankings: Rankings) -> list[str]:
+    """How many queries have no route, where a metric counts them as sent nowhere."""
+    if rankings.pipeline is None or not any(ROUTER[0] in m.needs for m in measures):
+        return []
+    assert rankings.pipeline.log is not None
+    nowhere = rankings.pipeline.log[PIPELINE]["abstain_rate"]
+    count, total = int(np.nansum(nowhere)), int(np.count_nonzero(~np.isnan(nowhere)))
+    has = "has" if count == 1 else "have"
+    return [f"{count:,} of {queries_text(total)} {has} no `route`: counted as sent nowhere"] if count else []

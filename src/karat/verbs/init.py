@@ -16,7 +16,8 @@ from karat.gates.wording import figure_of, value_text
 from karat.metrics.grammar import parse_all
 from karat.ontology.load import HPO
 from karat.read.chroma import begins_results
-from karat.read.files import read_head
+from karat.read.files import PACKED, InputFile, read_head
+from karat.read.formats import all_formats, recognise_format
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run, run_files
 from karat.records import dataclass
@@ -40,21 +41,8 @@ if TYPE_CHECKING:
     from karat.results.result import Result, RunResult
 
 DEPTH, MOST = 3, 500
-ENDINGS = (
-    ".txt",
-    ".tsv",
-    ".csv",
-    ".jsonl",
-    ".json",
-    ".parquet",
-    ".run",
-    ".trec",
-    ".qrels",
-    ".res",
-    ".xml",
-    ".gz",
-    ".zst",
-)
+TOPICS = re.compile(r"(?<![a-z])topics?(?![a-z])|\.sgml?$", re.IGNORECASE)
+"""Names of other files that may be TREC topics: `topics.301-350`, which ends as nothing else does."""
 SKIPPED = {"node_modules", "__pycache__", "venv", "site-packages", "dist", "build"}
 SEGMENTS = ("language", "lang", "locale", "topic", "category", "domain", "intent", "difficulty", "source", "type")
 RUNS = 10
@@ -177,6 +165,8 @@ def _find_files(folder: str) -> FolderFiles:
     for path in _files(folder):
         try:
             head = read_head(path)
+            if not _has_ending(path) and recognise_format(InputFile(path, head)).name != "topics":
+                continue
             role = detect_role(path, head)
             sure = begins_results(head) or (role == "qrels" and holds_cases(path))
             if role in ("qrels", "run") and path.lower().endswith(".json") and not sure:  # any object may look like one
@@ -224,13 +214,19 @@ def _with_cases(files: FolderFiles) -> FolderFiles:
     )
 
 
+def _has_ending(name: str) -> bool:
+    """Whether a name ends as files of gold, queries, runs and docs do."""
+    formats = (ending for form in all_formats().values() for ending in form.endings)
+    return name.lower().endswith((*formats, ".xml", *PACKED))
+
+
 def _files(folder: str) -> Iterator[str]:
     count = 0
     for place, folders, names in os.walk(folder):
         deep = os.path.relpath(place, folder).count(os.sep) + (place != folder)
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in SKIPPED) if deep < DEPTH else []
         for name in sorted(names):
-            if name.lower().endswith(ENDINGS) and not name.startswith("."):
+            if (_has_ending(name) or TOPICS.search(name)) and not name.startswith("."):
                 count += 1
                 if count > MOST:
                     return
@@ -278,7 +274,7 @@ def _choose_runs(names: Mapping[str, str], result: Result | None) -> tuple[str |
     ages = {name: -(os.path.getmtime(path) // CLOSE_SECONDS) for name, path in names.items()}
     ordered = sorted(names, key=lambda name: (ages[name], -quality.get(name, 0.0), name))
     oldest = [name for name in ordered[1:] if ages[name] == ages[ordered[-1]]]
-    stems = {name: os.path.splitext(name)[0] if name.lower().endswith(ENDINGS) else name for name in names}
+    stems = {name: os.path.splitext(name)[0] if _has_ending(name) else name for name in names}
     words = {name: set(re.split(r"[^a-z0-9]+", stem.lower())) for name, stem in stems.items()}
     known = [n for word in BASELINES for n in ordered if word in words[n]]
     known += [n for word in METHODS for n in ordered if word in words[n] and not _other_words(words[n])]

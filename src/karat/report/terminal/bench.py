@@ -124,6 +124,7 @@ def _show_part(part: DatasetBench, bench: Bench) -> None:
     if len(part.result) > WIDE:
         out.print(systems_table(part.result, part.result.metrics))
         out.print(line("intervals of all: --json, or the report", style="dim"))
+        terminal.show_remarks(out, part.result, gold, verbose=False)
     else:
         terminal.show(part.result, gold)
     for text in part.notes:
@@ -168,11 +169,15 @@ def languages_table(languages: Languages) -> Grid:
     return table
 
 
-def _cells(row: Across, languages: Languages) -> list[str]:
-    def mark(cell: Cell) -> str:
-        return " " if not cell.significant else "▲" if cell.delta > NEUTRAL[languages.scale] else "▼"
+def mark_of(cell: Cell, languages: Languages) -> str:
+    """How a cell stands to the baseline, where it differs from it."""
+    return "" if not cell.significant else "▲" if cell.delta > NEUTRAL[languages.scale] else "▼"
 
-    return [f"{figure(languages.metric, c.mean).short}{mark(c)}" if c.mean == c.mean else "–" for c in row.cells]
+
+def _cells(row: Across, languages: Languages) -> list[str]:
+    marks = (mark_of(cell, languages) or " " for cell in row.cells)
+    figures = (figure(languages.metric, cell.mean) for cell in row.cells)
+    return [f"{one.short}{mark}" if one.defined else "–" for one, mark in zip(figures, marks, strict=True)]
 
 
 def _delta(row: Across, languages: Languages) -> str:

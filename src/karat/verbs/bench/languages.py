@@ -92,7 +92,7 @@ class Languages:
             metric=self.metric,
             baseline=self.baseline,
             alpha=self.alpha,
-            average="of the languages' means" if self.averages else UNSET,
+            average=f"of the {self.by}s' means" if self.averages else UNSET,
             scale="ratio" if self.scale == "ratio" else UNSET,
             systems=[_row_json(row, averages=self.averages) for row in self.rows],
         )

@@ -16,7 +16,7 @@ from karat.results.components import Component, Components
 from karat.results.remarks import data_remarks
 from karat.results.result import Result
 from karat.results.saved import is_saved, load
-from karat.results.words import plural
+from karat.results.words import plural, queries_text
 from karat.verbs.components import entities as entity_part
 from karat.verbs.components import funnel as funnel_part
 from karat.verbs.components import gate as gate_part
@@ -27,7 +27,7 @@ from karat.verbs.components.estimator import of_all
 from karat.verbs.components.inputs import Material, as_logged, material_of, no_log, read_material
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 
 @takes_options
@@ -89,18 +89,20 @@ def _measure(material: Material, threshold: float | None) -> Components:
         _with_weights(_gate(material), material),
         rewriting.measure(material),
         no_answer_part.measure(material, threshold),
-        _with_weights(_entities(material), material),
+        _with_weights(_entities(material), material, "counts are of entities, shares by the weights of their queries"),
         levels.measure(material),
         k=material.k,
     )
 
 
-def _with_weights(part: Component, material: Material) -> Component:
+def _with_weights(
+    part: Component, material: Material, note: str = "counts are of queries as they are, shares by their weights"
+) -> Component:
     """The part, with a note where its counts do not give its shares."""
     ids = list(material.log.traces) if material.log is not None else []
     if not part.measured or len(set(material.estimator.sampling.units(ids).weight.tolist())) < 2:
         return part
-    return replace(part, notes=(*part.notes, "counts are of queries as they are, shares by their weights"))
+    return replace(part, notes=(*part.notes, note))
 
 
 def _funnel(material: Material) -> Component:
@@ -156,7 +158,8 @@ def _router(material: Material) -> Component:
         recall = material.measure(material.run, [f"recall@{material.k}"]).per_query(f"recall@{material.k}")
     if material.policy.missing == "skip":
         expected = {q: e for q, e in expected.items() if q in routes}
-    return router_part.router_metrics(routes, expected, recall=recall, k=material.k, estimator=material.estimator)
+    part = router_part.router_metrics(routes, expected, recall=recall, k=material.k, estimator=material.estimator)
+    return _with_lacking(part, material, "route", [q for q in expected if not routes.get(q)], "counted as sent nowhere")
 
 
 def _gate(material: Material) -> Component:
@@ -171,7 +174,7 @@ def _gate(material: Material) -> Component:
     if lack:
         return Component("gate", missing=f"{wants}: {lack}")
     part = gate_part.gate_metrics(retrieved, needs, estimator=material.estimator)
-    return _left_out(part, "retrieved")
+    return _with_lacking(part, material, "retrieved", needs.keys() - retrieved.keys(), "left out")
 
 
 def _entities(material: Material) -> Component:
@@ -188,7 +191,8 @@ def _entities(material: Material) -> Component:
         return Component("entities", missing=f"{wants}: {lack}")
     if material.policy.missing == "zero":  # a query that the log lacks found nothing
         links |= {q: () for q in gold if q not in traces}
-    return _left_out(entity_part.entity_metrics(links, gold, estimator=material.estimator), "entities")
+    part = entity_part.entity_metrics(links, gold, estimator=material.estimator)
+    return _with_lacking(part, material, "entities", gold.keys() - links.keys(), "left out")
 
 
 def _lacking(material: Material, on_lines: str, lines: int, in_queries: str, queries: int) -> str:
@@ -204,8 +208,12 @@ def _lacking(material: Material, on_lines: str, lines: int, in_queries: str, que
     return ", ".join(lacks)
 
 
-def _left_out(part: Component, name: str) -> Component:
-    count = part.counts.get("not_logged", 0)
-    if not count:
+def _with_lacking(part: Component, material: Material, name: str, queries: Collection[str], outcome: str) -> Component:
+    """The part, with a note on the queries of which the log does not say a field."""
+    if not queries:
         return part
-    return replace(part, notes=(*part.notes, f"{count} queries whose lines have no {name} are left out"))
+    assert material.log is not None
+    lines = sum(q in material.log.traces for q in queries)
+    kinds = ((lines, f"whose line lacks `{name}`"), (len(queries) - lines, "without a line"))
+    texts = [f"{queries_text(count)} {kind}" for count, kind in kinds if count]
+    return replace(part, notes=(*part.notes, f"{outcome}: {', '.join(texts)}"))

@@ -111,7 +111,7 @@ class Diagnosis(Tabular):
     run: str
     queries: int
     in_scope: int
-    """The queries with a relevant doc in the gold: no rule speaks of the others."""
+    """The queries with a relevant doc in the gold, but for those that rightly skip retrieval: rules speak of these."""
     findings: tuple[Finding, ...]
     unchecked: Mapping[str, str]
     """By code of a rule that could not be applied: why."""

@@ -26,7 +26,7 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
     """What the rules find in these values."""
     limits = thresholds(limits_changed)
     view = whole = View.of(signals)
-    in_scope = int(view.rows.sum())
+    in_scope = int(view.before_gate().rows.sum())
     findings: list[Finding] = []
     unchecked: dict[str, str] = {}
     undecided: list[str] = []
@@ -42,6 +42,8 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
             gold_is_thin = bool(_state(rule, view, limits))
         if rule.by_judge and _lacking(rule, signals, signals.by_judge) is None:
             confirmed, open_question, _ = _ask(rule, view.with_judge(), limits)  # the next rule has its own view
+        elif rule.before_gate and lack is None:
+            confirmed, open_question, _ = _ask(rule, view.before_gate(), limits)
         elif lack is None:
             confirmed, open_question, view = _ask(rule, view, limits)
         else:
@@ -51,7 +53,7 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
         # Of many small segments one is always open, so that this would say nothing.
         if open_question and not confirmed and rule.over != "segments":
             undecided.append(rule.code)
-    if in_scope < len(signals):
+    if not whole.rows.all():
         whole = View(signals, np.ones(len(signals), dtype=bool), signals.values, signals.by_judge)
     main = whole.with_judge()
     main_figures = tuple(e for name in MAIN if (e := _evidence(main, name)) is not None)

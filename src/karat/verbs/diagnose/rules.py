@@ -61,6 +61,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "mrr.high": Threshold(0.60, "mrr above this: the first relevant doc stands near the top"),
     "mrr.low": Threshold(0.60, "mrr below this is low"),
     "segment.gap": Threshold(-0.05, f"{_GAP} of a segment minus that of the rest, below this, is a gap", _CHANGE),
+    "skipped.high": Threshold(0.05, "a share of queries with a relevant doc that skip retrieval above this is high"),
     "misrouted.high": Threshold(0.05, "a share of queries at the wrong source above this is high"),
     "misrouted.gap": Threshold(
         -0.05, f"{_GAP} of misrouted queries minus that of the rest, below this, is a cost", _CHANGE
@@ -134,6 +135,8 @@ class Rule:
     """Whether the rules after it look at the final list without docs newer than as_of."""
     shows: tuple[str, ...] = ()
     """More values that belong to the evidence."""
+    before_gate: bool = False
+    """Whether it is asked of the queries that the retrieval gate skips, too."""
     by_judge: bool = False
     """Whether a judge's grades count beside the gold, in the values that they feed; other rules stay on the gold."""
 
@@ -171,12 +174,11 @@ def _unjudged(view: View) -> Floats:
 
 
 def _share_of_time(view: View) -> Floats:
-    share = view.signals.latency[view.stage] / np.nanmean(view.total)
-    return TIME * np.where(np.isnan(share), 0.0, share)
+    return TIME * view.share_of_all_time(view.stage_time)
 
 
 def _tail_of_time(view: View) -> Floats:
-    return TIME * np.where(np.isnan(view.excess), 0.0, view.excess)
+    return TIME * view.share_of_all_time(view.time_in_tail)
 
 
 RULES: tuple[Rule, ...] = (
@@ -191,6 +193,19 @@ RULES: tuple[Rule, ...] = (
             'if they are left out on purpose, say so: --missing skip (in Python missing="skip")',
         ),
         claims=True,
+    ),
+    Rule(
+        "gate",
+        "The retrieval gate skips queries that need retrieval",
+        (Bound("skipped", "high", "skipped.high"),),
+        lambda v: _of_rows(v, v.values["skipped"] * (1.0 - v.values["recall@5"])),
+        "The gate takes these queries for ones that can be answered without retrieval.",
+        (
+            "change the gate's threshold so that it skips only what it is surer of",
+            "give the gate examples of these queries",
+            "if they need no retrieval, say so: `needs_retrieval: false` in the table of queries",
+        ),
+        before_gate=True,
     ),
     Rule(
         "router",

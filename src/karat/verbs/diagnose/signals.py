@@ -15,6 +15,7 @@ from karat.metrics.grammar import parse
 from karat.model.intervals import Fields, Intervals
 from karat.model.policy import Policy, is_relevant
 from karat.read.objects import qrels_by_doc
+from karat.read.query_fields import retrieval_needs
 from karat.records import dataclass
 from karat.results.other_lists import align_dated, align_lists, drop_newer, final_lists, measure_over, stage_lists
 from karat.results.remarks import data_remarks
@@ -59,6 +60,7 @@ LABELS = {
     "rprec": "precision at R",
     "mrr": "mrr",
     "misrouted": "share of misrouted queries",
+    "skipped": "share of queries that the gate skips",
     "share of time": "share of the time",
     "tail": "p95 / p50 of the stage",
     "time in the tail": "share of the time in its tail",
@@ -119,6 +121,8 @@ class Signals:
     """The values without docs that are newer than as_of; measured when they are needed."""
     absent: frozenset[str] = frozenset()
     """The queries that have no line in the run."""
+    unasked: frozenset[str] = frozenset()
+    """The queries that the retrieval gate skips: the parts after it were not asked about them."""
     mismatches: tuple[str, ...] = ()
     """Why run and gold may not belong together."""
     judge: JudgeIdentity | None = None
@@ -206,6 +210,7 @@ class _Reader:
                 "the gold has no docs that are judged not relevant: precision, mrr and ndcg are lower bounds"
             )
         self._read_routes()
+        unasked = self._read_skips()
         segments = self._segments(by)
         timed_ids = self._timed_ids()
         return Signals(
@@ -219,6 +224,7 @@ class _Reader:
             segments,
             self._without_newer,
             absent_queries(self.run),
+            unasked,
             self.run.mismatches,
             self.judge,
             self.by_judge,
@@ -389,6 +395,17 @@ class _Reader:
             self.values["misrouted"] = np.array(
                 [float(routes[q] != str(expected[q])) if k else np.nan for q, k in zip(self.ids, both, strict=True)]
             )
+
+    def _read_skips(self) -> frozenset[str]:
+        """The queries that skip retrieval; of those that the table does not call rightly skipped, which ones do."""
+        retrieved = self.log.retrieved if self.log is not None else {}
+        if not retrieved:
+            self.missing["skipped"] = self._no("retrieved")
+            return frozenset()
+        needs = retrieval_needs(self.queries) if self.queries is not None else {}
+        asked = (not retrieved[q] if q in retrieved and needs.get(q, True) else np.nan for q in self.ids)
+        self.values["skipped"] = np.array(list(asked), dtype=np.float64)
+        return frozenset(q for q, there in retrieved.items() if not there)
 
     def _timed_ids(self) -> list[str]:
         """The queries of the log, first those with gold: people wait for the others too."""

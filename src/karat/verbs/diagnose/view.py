@@ -11,7 +11,9 @@ import numpy as np
 
 from karat.records import dataclass
 from karat.stats.groups import intervals
-from karat.stats.intervals import Interval, quantile_interval, standard_error
+from karat.stats.intervals import Interval, standard_error
+from karat.stats.quantiles import grouped_quantiles, quantile_of
+from karat.stats.ratios import ratio_interval
 from karat.stats.resample import Units, mean_of
 from karat.verbs.diagnose.findings import OF_REST
 from karat.verbs.diagnose.signals import Signals, have_relevant_gold
@@ -39,7 +41,7 @@ class View:
 
     signals: Signals
     rows: Mask
-    """The queries with relevant gold whose loss no earlier finding explains."""
+    """The queries with relevant gold that were retrieved for, and whose loss no earlier finding explains."""
     values: Mapping[str, Floats]
     by_judge: Mapping[str, Floats] = field(default_factory=dict)
     """Those of gold + judge, for rules that take them."""
@@ -56,8 +58,9 @@ class View:
 
     @classmethod
     def of(cls, signals: Signals) -> View:
-        """All queries that rules can speak of."""
-        return cls(signals, have_relevant_gold(signals.values), signals.values, signals.by_judge)
+        """All queries that rules can speak of, but for those that the retrieval gate skips."""
+        rows = have_relevant_gold(signals.values) & ~_unasked(signals)
+        return cls(signals, rows, signals.values, signals.by_judge)
 
     @property
     def subject(self) -> str:
@@ -73,9 +76,11 @@ class View:
         aside = []
         if empty := total - int(have_relevant_gold(self.values).sum()):
             aside.append(f"{empty:,} without relevant gold")
+        if unasked := int((have_relevant_gold(self.values) & _unasked(self.signals) & ~self.rows).sum()):
+            aside.append(f"{unasked:,} that the retrieval gate skips")
         if self.explained_by:
             others = "another finding" if len(self.explained_by) == 1 else "other findings"
-            aside.append(f"{total - empty - rows:,} of {others} ({', '.join(self.explained_by)})")
+            aside.append(f"{total - empty - unasked - rows:,} of {others} ({', '.join(self.explained_by)})")
         text = f"{rows:,} of {total:,} queries; set aside: {', '.join(aside)}" if aside else f"all {total:,} queries"
         newer = "; gold, stages and final lists without docs newer than as_of" if self.without_newer else ""
         return text + newer
@@ -180,43 +185,67 @@ class View:
         return Interval(gap, max(gap - half, -1.0), min(gap + half, 1.0), "welch", n)
 
     def _time(self, name: str) -> Interval | None:
-        mine, total = self.signals.latency[self.stage], self.total
+        mine, how = self.stage_time, self.signals.sampling
         if name == "tail":
-            median, late = (quantile_interval(mine, q, self.signals.sampling.confidence) for q in (0.5, 0.95))
+            every = [np.arange(len(mine))]
+            median, late = (
+                grouped_quantiles(
+                    mine, q, self.units, every, confidence=how.confidence, resamples=how.resamples, seed=how.seed
+                )[0]
+                for q in (0.5, 0.95)
+            )
             if not median.high > 0 or not median.estimate > 0:
                 return None
             # Cautious: the low end of the one over the high end of the other.
             high = late.high / median.low if median.low > 0 else math.nan
-            return Interval(late.estimate / median.estimate, late.low / median.high, high, "order statistics", late.n)
-        if name == "share of time" and len([s for s in self.signals.latency if s != TOTAL]) < 2:
+            return Interval(late.estimate / median.estimate, late.low / median.high, high, late.method, late.n)
+        if name == "time in the tail":
+            whole = np.nan_to_num(self.total)
+            return ratio_interval(
+                np.where(whole > 0, self.time_in_tail, 0.0),
+                whole,
+                self.units,
+                confidence=how.confidence,
+                resamples=how.resamples,
+                seed=how.seed,
+            ).clip(0.0, 1.0)
+        if len([s for s in self.signals.latency if s != TOTAL]) < 2:
             return None  # the only stage takes all of the time
-        share = self.excess if name == "time in the tail" else np.where(total > 0, mine / total, np.nan)
         return intervals(
-            share[None, :],
+            np.where(self.total > 0, mine / self.total, np.nan)[None, :],
             self.units,
             bounds=[(0.0, 1.0)],
-            confidence=self.signals.sampling.confidence,
-            resamples=self.signals.sampling.resamples,
-            seed=self.signals.sampling.seed,
+            confidence=how.confidence,
+            resamples=how.resamples,
+            seed=how.seed,
         )[0]
 
     @property
+    def stage_time(self) -> Floats:
+        """The time of each query in the stage."""
+        return self.signals.latency[self.stage]
+
+    @cached_property
     def total(self) -> Floats:
-        """The time of each query in all."""
+        """The time of each query in all, which is no less than that of any of its stages."""
         latency = self.signals.latency
-        if TOTAL in latency:
-            return latency[TOTAL]
         stages = np.array([t for s, t in latency.items() if s != TOTAL])
         # A stage that a query did not go through took it no time.
-        summed: Floats = np.where(np.isnan(stages).all(axis=0), np.nan, np.nansum(stages, axis=0))
-        return summed
+        summed = np.where(np.isnan(stages).all(axis=0), np.nan, np.nansum(stages, axis=0))
+        total = latency.get(TOTAL, summed)
+        return np.where(np.isnan(total), np.nan, np.fmax(total, np.fmax.reduce(stages, axis=0)))
 
-    @property
-    def excess(self) -> Floats:
-        """The time of each query in the tail of the stage, as a share of the mean time of all."""
-        mine = self.signals.latency[self.stage]
-        beyond = np.where(mine > TAIL * np.nanmedian(mine), mine - np.nanmedian(mine), 0.0)
-        return np.where(np.isnan(mine), np.nan, beyond / np.nanmean(self.total))
+    @cached_property
+    def time_in_tail(self) -> Floats:
+        """The time of each query in the tail of the stage: what it takes beyond the median, where that is much."""
+        mine = self.stage_time
+        median = quantile_of(mine, 0.5, self.units.weight)
+        return np.where(mine > TAIL * median, mine - median, 0.0)
+
+    def share_of_all_time(self, time: Floats) -> Floats:
+        """A time of each query so that its mean over all is its share of the time of all."""
+        there = ~np.isnan(self.total)
+        return np.where(there, np.nan_to_num(time) / mean_of(self.total, self.units), 0.0)
 
     @property
     def _whole(self) -> View:
@@ -235,6 +264,12 @@ class View:
         rows = self.rows & have_relevant_gold(values)
         return replace(self._whole, rows=rows, values=values, by_judge=newly.by_judge, without_newer=True)
 
+    def before_gate(self) -> View:
+        """The same view with the queries that the retrieval gate skips, but for those that need no retrieval."""
+        if "skipped" not in self.values:
+            return self
+        return replace(self._whole, rows=self.rows | (have_relevant_gold(self.values) & (self.values["skipped"] == 1)))
+
     def with_judge(self) -> View:
         """The same view with the values of gold + judge, where there are any."""
         return replace(self, values={**self.values, **self.by_judge}, judged=True) if self.by_judge else self
@@ -246,3 +281,8 @@ class View:
     def about(self, *, segment: Segment | None = None, stage: str = "", family: int = 1) -> View:
         """This view of one segment or stage."""
         return replace(self, segment=segment, stage=stage, family=family)
+
+
+def _unasked(signals: Signals) -> Mask:
+    """Which queries the retrieval gate skips."""
+    return np.array([q in signals.unasked for q in signals.query_ids], dtype=bool)

@@ -11,6 +11,8 @@ from karat.model.dates import day_of
 from karat.model.docs import TEXT_FIELDS, text_of
 from karat.model.queries import yes_or_no
 from karat.read.columns import number_of
+from karat.read.objects import text_id
+from karat.read.query_fields import id_list
 from karat.stats.defaults import MIN_SEGMENT
 from karat.verbs.validate.findings import LintFinding, list_some, make_finding, many, quote_id
 from karat.verbs.validate.matching import check_ids
@@ -18,7 +20,7 @@ from karat.verbs.validate.overlap import fold, near_groups
 from karat.verbs.validate.tables import TableFile, place
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 
 def check_queries(
@@ -34,6 +36,7 @@ def check_queries(
     yield from _weights(table)
     yield from _conversations(table)
     yield from _answers(table)
+    yield from _unreadable(table)
     yield from check_fields(table, with_gold)
 
 
@@ -188,6 +191,28 @@ def _answers(table: TableFile) -> Iterator[LintFinding]:
         )
 
 
+CHECKED: dict[str, tuple[Callable[[object], object], str]] = {
+    "needs_retrieval": (yes_or_no, "neither yes nor no"),
+    "expected_source": (text_id, "not text"),
+    "entities": (id_list, "not a list of ids"),
+    "negatives": (id_list, "not a list of ids"),
+    "added": (day_of, "not a date"),
+}
+"""Fields that are read where something needs them: how, and what a value is that this makes nothing of."""
+
+
+def _unreadable(table: TableFile) -> Iterator[LintFinding]:
+    wrong = {name: [(i, v) for i, _, v in _with(table, name) if read(v) is None] for name, (read, _) in CHECKED.items()}
+    texts = [
+        f"{name} is {CHECKED[name][1]} in {many(len(rows), 'query', 'queries')}: {list_some([str(v) for _, v in rows])}"
+        for name, rows in wrong.items()
+        if rows
+    ]
+    if texts:
+        places = [i for rows in wrong.values() for i, _ in rows]
+        yield make_finding("Q214", table.path, "; ".join(texts), (_at(table, i) for i in places), len(places))
+
+
 LANGUAGE_FIELDS = ("language", "lang", "locale", "query_language", "query_lang")
 MOST_VALUES = 50
 _NO_SEGMENT = frozenset(
@@ -200,6 +225,7 @@ _NO_SEGMENT = frozenset(
         "entities",
         "negatives",
         "ideal_answer",
+        "needs_retrieval",
         "title",
         "description",
         "narrative",
@@ -301,7 +327,7 @@ def _small(table: TableFile, fields: Mapping[str, Mapping[str, Sequence[int]]]) 
 def find_segment_fields(table: TableFile, with_gold: Collection[str] | None = None) -> dict[str, dict[str, list[int]]]:
     """The fields that look like ones to slice by: the lines of each value, of the queries that are evaluated.
 
-    Most queries have the field, its values are short, and they are few for the number of queries.
+    Most queries have the field, its values are short, and they are few for the number of queries. A list has several.
     """
     out: dict[str, dict[str, list[int]]] = {}
     rows = [row for row in table.rows if with_gold is None or row[1] in with_gold]
@@ -310,14 +336,24 @@ def find_segment_fields(table: TableFile, with_gold: Collection[str] | None = No
         if name.lower() in _NO_SEGMENT or count < len(rows) / 2:
             continue
         values: dict[str, list[int]] = defaultdict(list)
+        plain = True
         for line, _, fields in rows:
-            value: Any = fields.get(name)
-            if value is not None:
-                values[str(value) if isinstance(value, (str, int)) else ""].append(line)
-        few = 2 <= len(values) <= min(MOST_VALUES, count / 2)
-        if few and "" not in values and all(len(v) <= 60 for v in values):
+            texts = _values_of(fields.get(name))
+            plain = plain and texts is not None
+            for text in texts or ():
+                values[text].append(line)
+        if plain and 2 <= len(values) <= min(MOST_VALUES, count / 2) and all(len(v) <= 60 for v in values):
             out[name] = values
     return out
+
+
+def _values_of(content: Any) -> list[str] | None:
+    """The values of one query: of a list each, of what is empty none; None where it is not text or a whole number."""
+    several = content if isinstance(content, (list, tuple)) else [content]
+    there = [one for one in several if one is not None]
+    if not all(isinstance(one, (str, int)) for one in there):
+        return None
+    return list(dict.fromkeys(str(one) for one in there if one != ""))
 
 
 def _spellings(rows: Mapping[str, Sequence[int]]) -> list[list[str]]:

@@ -137,7 +137,7 @@ RULES_OF_FILES = (
         "Q205",
         "warning",
         "as_of is not a date",
-        "Dates are compared as ISO dates; anything else has no order.",
+        "Dates are compared as ISO dates; metrics of freshness and as_of_filter refuse the table of queries.",
         "Write dates as YYYY-MM-DD.",
     ),
     LintRule(
@@ -191,10 +191,18 @@ RULES_OF_FILES = (
     ),
     LintRule(
         "Q213",
-        "warning",
+        "error",
         "no_answer is neither yes nor no",
-        "Anything but true, 1, yes or y counts as no.",
+        "It decides which figures a query counts in; Karat refuses the table of queries.",
         "Write true or false.",
+    ),
+    LintRule(
+        "Q214",
+        "warning",
+        "A field that metrics cannot read",
+        "Metrics, components and intervals that need the field refuse the table of queries.",
+        "Write needs_retrieval as true or false, expected_source as text, entities and negatives as lists of ids, and"
+        " added as YYYY-MM-DD.",
     ),
     LintRule(
         "R301",
@@ -299,7 +307,7 @@ RULES_OF_FILES = (
         "R315",
         "warning",
         "doc_version is not a date",
-        "Freshness and as_of_filter compare ISO dates; anything else has no order.",
+        "Dates are compared as ISO dates; metrics of freshness and as_of_filter refuse the run.",
         "Write dates as YYYY-MM-DD.",
     ),
     LintRule(
