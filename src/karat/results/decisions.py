@@ -307,10 +307,7 @@ class Decision:
             text = f"{self.candidate} {verb} {self._opponent}, Δ {self.figure.sentence} ({test})"
         elif self.outcome == "no significant difference":
             text = f"no significant difference ({queries_text(self.n)}{few}; {test})"
-            neutral = NEUTRAL[self.scale]
-            if self.difference.low > neutral or self.difference.high < neutral:
-                text += f"; on its own the interval excludes {neutral:g}, but p decides, adjusted by {self.family}"
-            text += self._power
+            text += self._beside_interval + self._power
         else:
             text = f"{self.outcome} ({queries_text(self.n)}{few})"
         return text + self._margins + self._ends
@@ -324,6 +321,17 @@ class Decision:
     def without_spread(self) -> bool:
         """Whether all changes are equal, and on no scale that says how far others may reach: nothing is tested."""
         return self.difference.method == ALL_EQUAL and not self.small and not self.same_lists
+
+    @property
+    def _beside_interval(self) -> str:
+        """Why a difference whose interval excludes no change is not significant."""
+        neutral, test = NEUTRAL[self.scale], self.decided_by
+        if not (self.difference.low > neutral or self.difference.high < neutral):
+            return ""
+        p = "p" if test in TEST_LABELS or test == self.difference.method else f"the p of {test}"
+        if self.p_adjusted > self.p.get(test, math.nan):
+            return f"; on its own the interval excludes {neutral:g}, but {p} decides, adjusted by {self.family}"
+        return f"; the interval excludes {neutral:g}, but {p} decides, and it is not below the level of significance"
 
     @property
     def _ends(self) -> str:
