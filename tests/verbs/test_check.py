@@ -25,6 +25,7 @@ from karat.results.figures import figure
 from karat.stats.changes import estimate_changes
 from karat.stats.groups import interval
 from karat.stats.resample import Units
+from karat.verbs.bless import Blessing
 from places import DL19, SCHEMAS
 
 needs_dl19 = pytest.mark.skipif(not DL19.is_dir(), reason="needs ../shared/data/dl19")
@@ -1377,6 +1378,21 @@ def test_bless_takes_the_candidate_or_asks_and_says_what_it_changes(small: Path)
         "karat.baseline.json: bad is the baseline (2 metrics, 60 queries)",
         "mrr 0.9500 → 0.6500 (Δ -0.3000); 60 queries, 60 before; good before",
     ]
+
+
+def test_bless_counts_the_queries_of_the_metric_that_it_names(tmp_path: Path) -> None:
+    """Latency is of all 33 lines, mrr of the 30 queries with gold: no query vanishes with latency."""
+    gold = {f"q{i}": {"a": 1} for i in range(30)}
+    lines = (
+        {"query_id": f"q{i}", "topk": [{"doc_id": "a", "rank": 1}], "latency_ms": {"retrieve": 5.0 + i}}
+        for i in range(33)
+    )
+    (tmp_path / "run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    full = karat.evaluate(gold, str(tmp_path / "run.jsonl"), "mrr,latency.mean")
+    assert len(full.runs[0].query_ids) == 33
+    karat.bless(full, path := str(tmp_path / "b.json"))
+    less = karat.evaluate(gold, str(tmp_path / "run.jsonl"), "mrr")
+    assert Blessing(less, "run", path).changes(path) == "mrr 1.0000, unchanged; 30 queries, 30 before"
 
 
 def test_a_baseline_from_a_file_and_a_run_of_its_name_are_two_things(small: Path) -> None:
