@@ -493,7 +493,8 @@ def test_a_value_that_no_query_has_is_an_error_that_says_what_there_is(small: Pa
     config(small, **parts(gates=[f"hit@1 >= 0.5 where {where}"]))
     done = run_karat("check", cwd=small)
     assert done.returncode == 2
-    assert re.search("no query has language = \"?pt_BR\"?; did you mean 'pt-BR'", " ".join(done.stderr.split()))
+    at, text = re.escape(f"karat.yaml:1: gate 'hit@1 >= 0.5 where {where}': "), " ".join(done.stderr.split())
+    assert re.search(rf"{at}(queries.jsonl: )?no query has language = pt_BR; did you mean 'pt-BR'", text)
 
 
 def test_a_fail_in_one_of_many_segments_is_corrected_for_their_number(small: Path) -> None:
