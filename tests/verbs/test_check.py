@@ -378,17 +378,18 @@ def test_another_chunker_under_gold_by_doc_is_compared_and_shown(tmp_path: Path)
     assert "differs from the baseline: chunker" in done.stdout
 
 
-def test_what_only_some_candidates_differ_in_is_said_with_their_names(tmp_path: Path) -> None:
+def test_what_several_candidates_differ_in_is_said_with_their_names(tmp_path: Path) -> None:
     gold = {"q1": {"a": 1}, "q2": {"a": 1}}
     runs = {}
-    for name, retriever in (("old", "bm25"), ("stem", "bm25"), ("plain", "bm25(stem=false)")):
-        rows = [
-            {"query_id": q, "retriever": retriever, "code_version": name[:1], "topk": [{"doc_id": "a"}]} for q in gold
-        ]
+    systems = {"old": ("bm25", "no"), "stem": ("bm25", "ce"), "plain": ("bm25(stem=false)", "ce")}
+    for name, (retriever, reranker) in systems.items():
+        facts = {"retriever": retriever, "reranker": reranker, "code_version": name[:1]}
+        rows = [{"query_id": q, **facts, "topk": [{"doc_id": "a"}]} for q in gold]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
         runs[name] = str(tmp_path / f"{name}.jsonl")
     result = karat.evaluate(gold, runs, "mrr")
     said = [
+        "reranker: ce in stem and plain, no in the baseline",
         "code_version: s in stem, o in the baseline",
         "retriever: bm25(stem=false) in plain, bm25 in the baseline",
         "code_version: p in plain, o in the baseline",
@@ -398,7 +399,7 @@ def test_what_only_some_candidates_differ_in_is_said_with_their_names(tmp_path: 
         karat.check(result, ["mrr no worse than old by 0.1"], baseline="old"),
     ):
         assert [str(d) for d in one.system] == said
-        assert [d.get("run") for d in one.as_json()["differences"]] == ["stem", "plain", "plain"]
+        assert [d.get("run") for d in one.as_json()["differences"]] == ["stem and plain", "stem", "plain", "plain"]
     alone = karat.compare(gold, {"old": runs["old"], "plain": runs["plain"]}, "mrr")
     assert str(alone.system[0]) == "retriever: bm25(stem=false) here, bm25 in the baseline"
 
