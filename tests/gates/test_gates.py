@@ -601,8 +601,23 @@ def test_a_group_of_values_is_judged_as_one_segment() -> None:
     check = karat.check(result, gates=["hit@1 >= 0.85 where language in (pt-BR, es-AR)"])
     (row,) = check.rows
     assert (row.found.n, row.found.estimate, row.outcome) == (40, 1.0, "pass")
-    with pytest.raises(karat.UsageError, match="no query has language = \"pt-PT\"; did you mean 'pt-BR'"):
+    with pytest.raises(karat.UsageError, match="no query has language = pt-PT; did you mean 'pt-BR'"):
         karat.evaluate(gold, {"r": run}, "hit@1", queries=queries, by="language in (pt-PT, es-AR)")
+
+
+def test_a_group_that_a_result_is_not_sliced_by_names_its_absent_value_or_an_option_that_a_shell_reads() -> None:
+    gold = {f"q{i}": ["a"] for i in range(20)}
+    queries = {q: {"language": "de" if i % 2 else "en", "topic": "x"} for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, {"r": {q: ["a"] for q in gold}}, "hit@1", queries=queries, by=["language", "topic"])
+    with pytest.raises(karat.InputError) as error:
+        karat.check(result, ["hit@1 >= 0.5 where language in (de, en)"])
+    assert str(error.value).endswith(
+        "are not sliced by language in (de, en); evaluate with queries= and by="
+        "'language in (de, en)' (--queries FILE --by 'language in (de, en)')"
+    )
+    for where in ("language in (en, fr)", "topic = x and language = fr"):
+        with pytest.raises(karat.InputError, match=r'no query has language = fr; there are "de", "en"$'):
+            karat.check(result, [f"hit@1 >= 0.5 where {where}"])
 
 
 def test_names_in_gates_mean_what_they_mean_in_the_tool_that_is_imitated() -> None:

@@ -15,6 +15,7 @@ import pytest
 import zstandard
 
 import karat
+from karat.model.docs import Docs
 
 GOLD = {"q1": {"a": 2.0, "b": 1.0, "c": -1.0}, "q10": {"ä#1": 1.0}, "q2": {"e": 0.5, "f f": 0.0}}
 RUN = {"q1": {"b": 3.25, "x": 2.0, "a": 1.0}, "q10": {"ä#1": 0.5}, "q2": {"e": 9.0, "f f": 10.0}}
@@ -143,6 +144,14 @@ def test_parquet(tmp_path: Path) -> None:
             {"query_id": [r[0] for r in rows], "doc_id": [r[1] for r in rows], value: [r[2] for r in rows]}
         ).write_parquet(tmp_path / f"{name}.parquet")
     assert found(tmp_path / "g.parquet", tmp_path / "r.parquet") == expected()
+
+
+@pytest.mark.parametrize(
+    ("title", "caption"),
+    [("Ducks", "Ducks. They swim"), ("Do ducks swim?", "Do ducks swim? They swim"), ("Ducks.", "Ducks. They swim")],
+)
+def test_a_caption_has_one_mark_between_title_and_text(title: str, caption: str) -> None:
+    assert Docs({"d": {"title": title, "text": "They swim"}}).caption("d") == caption
 
 
 def test_sets_and_lists_of_relevant_docs_have_grade_1() -> None:

@@ -466,6 +466,60 @@ def test_two_outputs_cannot_share_standard_output(tmp_path: Path, capsys: pytest
     assert "--save: takes the name of a file" in capsys.readouterr().err
 
 
+def test_a_change_that_too_few_queries_bound_has_no_interval_in_any_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four queries have 2^4 = 16 flips of signs, so the least p is 2/16 = .125: no change is left out at 95%."""
+    tokens = {"old": (100, 200, 300, 400), "new": (150, 180, 500, 390)}
+    (tmp_path / "gold.qrels").write_text("".join(f"q{i} 0 d 1\n" for i in range(4)))
+    table = "".join(json.dumps({"_id": f"q{i}", "text": "t", "area": "x" if i < 3 else "y"}) + "\n" for i in range(4))
+    (tmp_path / "queries.jsonl").write_text(table)
+    for name, costs in tokens.items():
+        lines = (
+            {"query_id": f"q{i}", "topk": [{"doc_id": "d", "rank": 1}], "cost": {"tokens": cost}}
+            for i, cost in enumerate(costs)
+        )
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    kinds = {"json": "json", "markdown": "md", "junit": "xml", "latex": "tex", "html": "html", "save": "save.json"}
+    gates = ["cost.tokens no worse than baseline by 10"]
+    config = {
+        "dataset": {"qrels": "gold.qrels", "queries": "queries.jsonl"},
+        "runs": {name: f"{name}.jsonl" for name in tokens},
+        "baseline": "old",
+        "metrics": ["ndcg@10", "cost.tokens", "cost.tokens.sum", "num_rel_ret"],
+        "segments": ["area"],
+        "gates": gates,
+        "outputs": {kind: f"out.{ending}" for kind, ending in kinds.items()},
+    }
+    place = tmp_path / "karat.yaml"
+    place.write_text(json.dumps(config))
+    assert run("check", str(place)) == 3
+    printed = capsys.readouterr().out
+    texts = [printed, *((tmp_path / f"out.{ending}").read_text() for ending in kinds.values())]
+    assert not any(re.search(r"[-−\[]inf\b|[:,\[] *-?(Infinity|NaN)\b", text.split("<script>")[0]) for text in texts)
+    assert "too few queries to bound it from above" in printed
+    document = json.loads(texts[1])
+    RESULT.validate(document)
+    row = next(d for d in document["comparisons"] if d["metric"] == "cost.tokens" and d["segment"] is None)
+    # (50 − 20 + 200 − 10) / 4 = 55
+    assert row["delta"] == 55 and row["ci"] is None and row["smallest_detectable"] is None
+    assert (
+        "too few for an interval" in row["statement"] and "4 can show no difference, however large" in row["statement"]
+    )
+    assert document["gates"][0]["ci"] is None
+    saved = karat.check(karat.load(str(tmp_path / "out.save.json")), gates, baseline="old")
+    assert saved.rows[0].judged == karat.check(str(place)).rows[0].judged
+    for source in (str(place), str(tmp_path / "out.save.json")):
+        assert run("bless", source, "--run", "new", "-o", str(tmp_path / "b.json")) == 0
+        assert (
+            run("check", str(place), "--baseline", str(tmp_path / "b.json"), "--json", str(tmp_path / "c.json")) != 70
+        )
+        RESULT.validate(json.loads((tmp_path / "c.json").read_text()))
+    assert run("report", str(tmp_path / "out.save.json"), "-o", str(tmp_path / "r.html")) == 0
+    assert run("plan", str(place), "--json", str(tmp_path / "p.json")) in (0, 1, 3)
+    assert "nfinity" not in (tmp_path / "p.json").read_text()
+
+
 def test_undefined_values_are_null_and_dashes_not_nan() -> None:
     queries = {"q": {"kind": "a"}, "none": {"kind": "b", "no_answer": True}}
     run = {"q": {"d": 1.0}, "none": {"d": 1.0}}

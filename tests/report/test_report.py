@@ -1193,10 +1193,10 @@ def test_the_diagnosis_is_that_of_the_verb_and_names_rules_that_were_skipped(bro
             assert finding.advice[0] in text
 
 
-def test_code_that_changed_is_the_users(browser: Any, systems: Made) -> None:
+def test_the_code_of_a_retriever_is_named_in_words(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
         text = page.inner_text("#facts")
-        assert "your retriever's code" in text and "code version" not in text
+        assert "retriever's code" in text and "code version" not in text
 
 
 def test_the_change_by_segment_says_how_many_segments_it_does_not_name(browser: Any, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from karat.results.figures import figure
 from karat.stats.changes import estimate_changes
 from karat.stats.groups import interval
 from karat.stats.resample import Units
+from karat.verbs.bless import Blessing
 from karat.verbs.init import make_starter
 from places import DL19, SCHEMAS
 
@@ -379,17 +380,18 @@ def test_another_chunker_under_gold_by_doc_is_compared_and_shown(tmp_path: Path)
     assert "differs from the baseline: chunker" in done.stdout
 
 
-def test_what_only_some_candidates_differ_in_is_said_with_their_names(tmp_path: Path) -> None:
+def test_what_several_candidates_differ_in_is_said_with_their_names(tmp_path: Path) -> None:
     gold = {"q1": {"a": 1}, "q2": {"a": 1}}
     runs = {}
-    for name, retriever in (("old", "bm25"), ("stem", "bm25"), ("plain", "bm25(stem=false)")):
-        rows = [
-            {"query_id": q, "retriever": retriever, "code_version": name[:1], "topk": [{"doc_id": "a"}]} for q in gold
-        ]
+    systems = {"old": ("bm25", "no"), "stem": ("bm25", "ce"), "plain": ("bm25(stem=false)", "ce")}
+    for name, (retriever, reranker) in systems.items():
+        facts = {"retriever": retriever, "reranker": reranker, "code_version": name[:1]}
+        rows = [{"query_id": q, **facts, "topk": [{"doc_id": "a"}]} for q in gold]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
         runs[name] = str(tmp_path / f"{name}.jsonl")
     result = karat.evaluate(gold, runs, "mrr")
     said = [
+        "reranker: ce in stem and plain, no in the baseline",
         "code_version: s in stem, o in the baseline",
         "retriever: bm25(stem=false) in plain, bm25 in the baseline",
         "code_version: p in plain, o in the baseline",
@@ -399,7 +401,7 @@ def test_what_only_some_candidates_differ_in_is_said_with_their_names(tmp_path: 
         karat.check(result, ["mrr no worse than old by 0.1"], baseline="old"),
     ):
         assert [str(d) for d in one.system] == said
-        assert [d.get("run") for d in one.as_json()["differences"]] == ["stem", "plain", "plain"]
+        assert [d.get("run") for d in one.as_json()["differences"]] == ["stem and plain", "stem", "plain", "plain"]
     alone = karat.compare(gold, {"old": runs["old"], "plain": runs["plain"]}, "mrr")
     assert str(alone.system[0]) == "retriever: bm25(stem=false) here, bm25 in the baseline"
 
@@ -494,7 +496,8 @@ def test_a_value_that_no_query_has_is_an_error_that_says_what_there_is(small: Pa
     config(small, **parts(gates=[f"hit@1 >= 0.5 where {where}"]))
     done = run_karat("check", cwd=small)
     assert done.returncode == 2
-    assert re.search("no query has language = \"?pt_BR\"?; did you mean 'pt-BR'", " ".join(done.stderr.split()))
+    at, text = re.escape(f"karat.yaml:1: gate 'hit@1 >= 0.5 where {where}': "), " ".join(done.stderr.split())
+    assert re.search(rf"{at}(queries.jsonl: )?no query has language = pt_BR; did you mean 'pt-BR'", text)
 
 
 def test_a_fail_in_one_of_many_segments_is_corrected_for_their_number(small: Path) -> None:
@@ -1395,6 +1398,21 @@ def test_bless_takes_the_candidate_or_asks_and_says_what_it_changes(small: Path)
         "karat.baseline.json: bad is the baseline (2 metrics, 60 queries)",
         "mrr 0.9500 → 0.6500 (Δ -0.3000); 60 queries, 60 before; good before",
     ]
+
+
+def test_bless_counts_the_queries_of_the_metric_that_it_names(tmp_path: Path) -> None:
+    """Latency is of all 33 lines, mrr of the 30 queries with gold: no query vanishes with latency."""
+    gold = {f"q{i}": {"a": 1} for i in range(30)}
+    lines = (
+        {"query_id": f"q{i}", "topk": [{"doc_id": "a", "rank": 1}], "latency_ms": {"retrieve": 5.0 + i}}
+        for i in range(33)
+    )
+    (tmp_path / "run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    full = karat.evaluate(gold, str(tmp_path / "run.jsonl"), "mrr,latency.mean")
+    assert len(full.runs[0].query_ids) == 33
+    karat.bless(full, path := str(tmp_path / "b.json"))
+    less = karat.evaluate(gold, str(tmp_path / "run.jsonl"), "mrr")
+    assert Blessing(less, "run", path).changes(path) == "mrr 1.0000, unchanged; 30 queries, 30 before"
 
 
 def test_a_baseline_from_a_file_and_a_run_of_its_name_are_two_things(small: Path) -> None:

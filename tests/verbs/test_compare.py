@@ -142,6 +142,36 @@ def test_a_margin_asks_for_non_inferiority_and_equivalence() -> None:
     assert worse.non_inferior is False
 
 
+def test_identical_lists_are_within_any_margin_in_compare_and_in_gates() -> None:
+    """Of 182 equal lists the interval is ±.020, as other queries may differ: neither gates nor margins look at it."""
+    gold = {f"q{i}": {"a": 1} for i in range(182)}
+    lists = {q: ["x", "a"] if i % 2 else ["a", "x"] for i, q in enumerate(gold)}
+    row = karat.compare(gold, {"old": lists, "new": dict(lists)}, "mrr", margin=0.01)["mrr"]
+    assert row.difference.low < -0.01 and row.difference.high > 0.01
+    assert (row.non_inferior, row.equivalent) == (True, True)
+    assert row.statement.endswith("the ranked lists are identical; equivalent and non-inferior within 0.01")
+    result = karat.evaluate(gold, {"old": lists, "new": dict(lists)}, "mrr")
+    assert karat.check(result, ["mrr no worse than baseline by 0.01"], baseline="old").verdict == "SHIP"
+
+
+def test_an_interval_that_excludes_0_says_why_nothing_is_significant() -> None:
+    """Eight queries rise by .5 and nine fall by .1, so the sign test sees 8 : 9, whatever the mean says."""
+    gold = {f"q{i}": {"a": 1} for i in range(17)}
+    rank = {q: (2, 1) if i < 8 else (4, 5) for i, q in enumerate(gold)}
+    old, new = ({q: [*(f"x{j}" for j in range(r[side] - 1)), "a"] for q, r in rank.items()} for side in (0, 1))
+    runs = {"old": old, "new": new}
+    by_sign = karat.compare(gold, runs, "mrr", tests=("sign",), method="t")["mrr"]
+    assert by_sign.difference.low > 0 and by_sign.p["sign"] == by_sign.p_adjusted == pytest.approx(1.0)
+    assert "the interval excludes 0, but the p of sign decides, and it is not below the level" in by_sign.statement
+    strict = karat.compare(gold, runs, "mrr", alpha=1e-4)["mrr"]
+    assert strict.difference.low > 0 and 1e-4 < strict.p_adjusted == strict.p["randomization"] < 0.05
+    assert "the interval excludes 0, but p decides, and it is not below the level" in strict.statement
+    several = {f"n{i}": new for i in range(50)}
+    adjusted = karat.compare(gold, {"old": old, **several}, "mrr").of("mrr", "n0")[0]
+    assert adjusted.p_adjusted > 0.05
+    assert "on its own the interval excludes 0, but p decides, adjusted by Holm over 50 cand" in adjusted.statement
+
+
 def test_replicates_give_the_noise_floor() -> None:
     gold, runs, _ = planted(gain=0.3)
     builds = {f"b{i}": planted(gain=0.02 * i, seed=9)[1]["cand"] for i in range(3)}

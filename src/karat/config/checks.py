@@ -18,11 +18,12 @@ from karat.errors import InputError, KaratError, Problem, UsageError, nearest, u
 from karat.gates.evidence import NO_BASELINE
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import DEFAULT_METRICS, Measure, parse, parse_all
+from karat.model.field_group import read_group
 from karat.read.files import check_path
 from karat.read.queries import read_queries, read_queries_of_gold
 from karat.read.sources import run_files
 from karat.records import dataclass
-from karat.results.sampling import GOLD, plain_field, split_fields, split_groups
+from karat.results.sampling import GOLD, describe_absent_value, plain_field, split_fields, split_groups, values_of
 from karat.results.saved import NOT_BLESSED
 from karat.results.words import BASELINE
 
@@ -189,11 +190,15 @@ def queries_of(read: Read, gates: Sequence[Gate], source: Any, *, with_docs: boo
     table = read_queries(source) if source is not None else None
     names = sorted({f for fields in table.fields.values() for f in fields}) if table is not None else []
     problems: list[str] = []
-    for keys, name in _fields(read, gates):
-        plain = plain_field(name)
+    for keys, subject, name in _fields(read, gates):
+        plain, group = plain_field(name), read_group(name)
         if plain.startswith(GOLD) and not with_docs:
             detail = f"no table of docs, whose field {plain.removeprefix(GOLD)!r} is asked for; expected dataset.corpus"
             problems.append(_problem(read, detail, keys))
+        if table is not None and plain in names and group is not None:
+            known = {plain: values_of(table.field(plain))}
+            if absent := describe_absent_value(((plain, value) for value in group.values), known):
+                problems.append(_problem(read, f"{subject}{table.source}: {absent}", keys))
         if plain in names or plain.startswith(GOLD):
             continue
         if table is None:
@@ -203,21 +208,21 @@ def queries_of(read: Read, gates: Sequence[Gate], source: Any, *, with_docs: boo
         near = nearest(plain, names)
         some = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
         hint = f"; did you mean {near!r}?" if near else ""
-        detail = f"{table.source}: no query has a field {plain!r}; they have {some or 'no fields'}{hint}"
+        detail = f"{subject}{table.source}: no query has a field {plain!r}; they have {some or 'no fields'}{hint}"
         problems.append(_problem(read, detail, keys))
     if problems:
         raise InputError(dict.fromkeys(problems))
     return table
 
 
-def _fields(read: Read, gates: Sequence[Gate]) -> Iterator[tuple[Keys, str]]:
-    """Every field that the queries are sliced by, with where it is asked for."""
+def _fields(read: Read, gates: Sequence[Gate]) -> Iterator[tuple[Keys, str, str]]:
+    """Every field that the queries are sliced by, with where it is asked for and the gate that asks."""
     inside: Keys = ("segments", "by") if ("segments", "by") in read.lines else ("segments",)
     for number, group in enumerate(config_options(read).get("by") or ()):
         names = split_fields(group) if isinstance(group, str) else group
-        yield from (((*inside, number), name.strip()) for name in names if name.strip())
+        yield from (((*inside, number), "", name.strip()) for name in names if name.strip())
     for number, gate in enumerate(gates):
-        yield from ((_keys(read, number), name) for name in gate.fields)
+        yield from ((_keys(read, number), f"gate '{gate}': ", name) for name in gate.fields)
 
 
 def config_options(read: Read) -> StatedOptions:

@@ -21,10 +21,10 @@ from karat.results.words import Outcome as Outcome
 from karat.stats.aggregates import ChangeScale, Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
-from karat.stats.intervals import ALL_EQUAL, draw_error, standard_error
+from karat.stats.intervals import ALL_EQUAL, WITHOUT_ENDS, draw_error, standard_error
 from karat.stats.power import POWER, queries_needed, queries_needed_for_share
 from karat.stats.quantiles import share_up_to
-from karat.store.codec import rounded
+from karat.store.codec import ends_json, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -170,7 +170,7 @@ def _judge(gate: Gate, evidence: GateEvidence, power: float) -> Ruling:
             return Ruling("undecided", _describe_no_spread(gate, evidence))
         if evidence.n == 1:
             return Ruling("undecided", "one query gives no interval", needs_queries=True)
-        if evidence.kind != "quantile":
+        if evidence.kind != "quantile" and (evidence.method in WITHOUT_ENDS or not evidence.method):
             return Ruling("undecided", "no interval was computed")
     ruling = _by_interval(gate, evidence, power)
     # Beside more queries, those without a value may cease to matter to a quantile; they always do to a mean.
@@ -458,7 +458,7 @@ class JudgedGate:
             outcome=self.judged.outcome,
             why=self.judged.why,
             value=rounded(evidence.estimate),
-            ci=None if self.interval.unknown else [rounded(self.interval.low), rounded(self.interval.high)],
+            ci=ends_json(self.interval),
             op=gate.op,
             threshold=rounded(gate.threshold),
             n=evidence.n,

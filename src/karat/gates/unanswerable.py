@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
-from karat.errors import InputError, nearest, shown
+from karat.errors import InputError
 from karat.gates.judge import GateEvidence, JudgedGate, Ruling
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
+from karat.model.field_group import read_group
+from karat.results.sampling import describe_absent_value, plain_field, values_of
 from karat.results.words import condition_text, queries_text, unequal_text
 from karat.stats.betting import BETTING, CONTRADICTION
 from karat.stats.pooling import POOLED
@@ -89,12 +92,15 @@ def refuse_absent_field(gate: Gate, sampling: Sampling) -> None:
     """Refuse a gate by a field that the result does not hold: its queries are not sliced by it."""
     if gate.fields in sampling.by:
         return
+    groups = [read_group(name) for name in gate.fields]
+    pairs = [*gate.where, *((group.field, value) for group in groups if group for value in group.values)]
+    _refuse_value(gate, [(name, value) for name, value in pairs if name in sampling.fields], sampling)
     option = ",".join(gate.fields)
-    names = [f for f in gate.fields if f not in sampling.fields]
+    names = [f for f in gate.fields if f not in sampling.fields and plain_field(f) not in sampling.fields]
     missing = f"the result holds no field {' and '.join(map(repr, names))}"
     if not names:
         missing = f"the queries of the result are not sliced by {option}"
-    advice = f"evaluate with queries= and by={option!r} (--queries FILE --by {option})"
+    advice = f"evaluate with queries= and by={option!r} (--queries FILE --by {quote(option)})"
     raise InputError(f"gate '{gate}': {missing}; {advice}").about(gate)
 
 
@@ -102,16 +108,15 @@ def refuse_absent_value(gate: Gate, sampling: Sampling) -> None:
     """Refuse a gate on a segment that no query of the table is in, with the values that there are."""
     if not gate.where or any(f not in sampling.fields for f, _ in gate.where) or find_members(gate, sampling):
         return
-    hint = ""
-    for field, value in gate.where:
-        values = {v for mine in sampling.fields[field].values() for v in ((mine,) if isinstance(mine, str) else mine)}
-        known = sorted(values)
-        if value.casefold() not in map(str.casefold, known):
-            near = nearest(value, known)
-            some = ", ".join(map(shown, known[:8])) + (", …" if len(known) > 8 else "")
-            hint = f"; did you mean {near!r}?" if near else f"; there are {some}"
-            break
-    raise InputError(f"gate '{gate}': no query has {_where_text(gate)}{hint}").about(gate)
+    _refuse_value(gate, gate.where, sampling)
+    raise InputError(f"gate '{gate}': no query has {_where_text(gate)}").about(gate)
+
+
+def _refuse_value(gate: Gate, pairs: Sequence[tuple[str, str]], sampling: Sampling) -> None:
+    """Refuse a gate one of whose values no query of the table has."""
+    known = {name: values_of(sampling.fields[name]) for name, _ in pairs}
+    if absent := describe_absent_value(pairs, known):
+        raise InputError(f"gate '{gate}': {absent}").about(gate)
 
 
 def explain_short_stage(gate: Gate, run: RunResult) -> str:

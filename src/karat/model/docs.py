@@ -15,6 +15,8 @@ TITLE = "title"
 TEXT_FIELDS = ("text", "contents", "content", "body", "passage", "query_text", "query", "question")
 """Fields that may hold the text of a doc or a query; the first one with a value counts."""
 
+SENTENCE_ENDS = (".", "!", "?", "…", "。")
+
 
 def text_field(fields: Fields) -> str | None:
     """The name of the field that holds the text."""
@@ -28,10 +30,10 @@ def text_of(fields: Fields) -> str:
 
 
 def title_and_text(fields: Fields, joint: str = " ") -> str:
-    """Title and text as one; empty if there is neither."""
+    """Title and text as one; empty if there is neither. A title that ends a sentence needs a space alone."""
     title = fields.get(TITLE)
     parts = ("" if title is None else str(title).strip(), text_of(fields).strip())
-    return joint.join(part for part in parts if part)
+    return (" " if parts[0].endswith(SENTENCE_ENDS) else joint).join(part for part in parts if part)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ TITLES: Mapping[str, str] = {
     "levels": "Chunks and docs",
 }
 """The parts of a pipeline."""
-FACTS = {"code_version": "your retriever's code", "k_raw": "docs requested", "index_storage": "index size"}
+FACTS = {"code_version": "retriever's code", "k_raw": "docs requested", "index_storage": "index size"}
 """What readers call facts of a system whose names in run logs do not explain themselves."""
 TAG = "tag"
 """The only fact of a TREC run; it names the run."""

@@ -18,9 +18,9 @@ from karat.results.by_judge import (
     SampledFigure,
     ValueRange,
 )
-from karat.results.json_numbers import Ends, Number
+from karat.results.json_numbers import Ends, Number, Pair
 from karat.stats.intervals import Interval
-from karat.store.codec import rounded
+from karat.store.codec import ends_json, rounded
 
 if TYPE_CHECKING:
     from karat.results.result import RunResult
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Columns = dict[str, list[Number]]
 """By metric, values in the order of the run's queries."""
 Bounds = Annotated[
-    Ends | UnsetType,
+    Pair | UnsetType,
     Meta(description="The least and the largest mean, whatever the grades of returned docs without gold."),
 ]
 
@@ -173,7 +173,7 @@ def by_judge_json(run: RunResult) -> RunByJudgeJson:
             _corrected(corrected) if corrected is not None else UNSET,
             one.not_raw.get(name, UNSET),
             one.not_corrected.get(name, UNSET),
-            [rounded(bounds.low), rounded(bounds.high)] if bounds is not None else UNSET,
+            ends_json(bounds) if bounds is not None else UNSET,
             JudgedShareJson(rounded(share.gold), rounded(share.both)) if share is not None else UNSET,
             _sampled(one.sampled[name]) if name in one.sampled else UNSET,
             one.not_sampled.get(name, UNSET),
@@ -239,7 +239,7 @@ def read_by_judge(head: RunByJudgeJson, values: JudgedValuesJson, queries: int) 
 
 
 def _agreement(interval: Interval) -> AgreementJson:
-    return AgreementJson(rounded(interval.estimate), _ends(interval), interval.n)
+    return AgreementJson(rounded(interval.estimate), ends_json(interval), interval.n)
 
 
 def _read_agreement(figure: AgreementJson) -> Interval:
@@ -248,23 +248,19 @@ def _read_agreement(figure: AgreementJson) -> Interval:
 
 
 def _figure(interval: Interval) -> JudgedFigureJson:
-    return JudgedFigureJson(rounded(interval.estimate), _ends(interval), interval.method, interval.n)
+    return JudgedFigureJson(rounded(interval.estimate), ends_json(interval), interval.method, interval.n)
 
 
 def _corrected(one: CorrectedFigure) -> CorrectedFigureJson:
     whole = one.interval
     return CorrectedFigureJson(
-        rounded(whole.estimate), _ends(whole), whole.method, whole.n, _figure(one.these), rounded(one.tuning)
+        rounded(whole.estimate), ends_json(whole), whole.method, whole.n, _figure(one.these), rounded(one.tuning)
     )
 
 
 def _sampled(one: SampledFigure) -> SampledFigureJson:
     whole = one.interval
-    return SampledFigureJson(rounded(whole.estimate), _ends(whole), whole.method, whole.n, _figure(one.these))
-
-
-def _ends(interval: Interval) -> Ends:
-    return None if math.isnan(interval.low) else [rounded(interval.low), rounded(interval.high)]
+    return SampledFigureJson(rounded(whole.estimate), ends_json(whole), whole.method, whole.n, _figure(one.these))
 
 
 def _interval(figure: JudgedFigureJson | CorrectedFigureJson | SampledFigureJson) -> Interval:

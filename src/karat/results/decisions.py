@@ -22,7 +22,7 @@ from karat.stats.changes import ONE_MORE
 from karat.stats.defaults import ALPHA, LEAST_P
 from karat.stats.intervals import ALL_EQUAL, Interval
 from karat.stats.power import POWER, detectable, fewest_queries, power_of
-from karat.store.codec import rounded
+from karat.store.codec import ends_json, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,13 +149,20 @@ class Decision:
 
     @cached_property
     def detectable(self) -> float:
-        """The smallest change that these queries show with a power of .8; of a ratio, the smallest above 1."""
+        """The smallest change that these queries show with a power of .8; of a ratio, the smallest above 1.
+
+        NaN where they show none, because too few of them bound a change.
+        """
+        if self.difference.unbounded:
+            return math.nan
         least = self.stretch * detectable(self.difference.units, self.spread, alpha=self._planned_alpha)
         return math.exp(least) if self.scale == "ratio" else self.times * least
 
     @property
     def detects_nothing(self) -> bool:
         """Whether even the largest change that there can be is too small for these queries."""
+        if self.difference.unbounded:
+            return True
         low, high = parse(self.metric).metric.bounds
         return self.scale != "ratio" and high is not None and self.detectable > high - low
 
@@ -167,8 +174,11 @@ class Decision:
         if self.spread == 0:
             return 2
         effect, units = abs(self.shift) / self.times / self.spread, self.difference.units
+        least = self.n + 1 if self.difference.unbounded else 0
         return fewest_queries(
-            lambda n: power_of(n * units / self.n, effect / self._stretch_at(n), self._planned_alpha) >= POWER
+            lambda n: (
+                n >= least and power_of(n * units / self.n, effect / self._stretch_at(n), self._planned_alpha) >= POWER
+            )
         )
 
     def _stretch_at(self, n: int) -> float:
@@ -285,6 +295,7 @@ class Decision:
     def _finding(self) -> str:
         """The conclusion but for the comparison of segments."""
         label = TEST_LABELS.get(self.decided_by)
+        few = "; too few for an interval" if self._too_few else ""
         test = f"p adj. {self.p_adjusted_text}, {f'allowing for {label}' if label else self.decided_by}"
         if self.without_spread:
             single = math.isnan(self.difference.n_eff)
@@ -295,20 +306,32 @@ class Decision:
             verb = "differs from" if self.outcome == "different" else f"is {self.outcome} than"
             text = f"{self.candidate} {verb} {self._opponent}, Δ {self.figure.sentence} ({test})"
         elif self.outcome == "no significant difference":
-            text = f"no significant difference ({queries_text(self.n)}; {test})"
-            neutral = NEUTRAL[self.scale]
-            if self.difference.low > neutral or self.difference.high < neutral:
-                text += f"; on its own the interval excludes {neutral:g}, but p decides, adjusted by {self.family}"
-            text += self._power
+            text = f"no significant difference ({queries_text(self.n)}{few}; {test})"
+            text += self._beside_interval + self._power
         else:
-            few = "; too few for an interval" if self.difference.method == "none" else ""
             text = f"{self.outcome} ({queries_text(self.n)}{few})"
         return text + self._margins + self._ends
+
+    @property
+    def _too_few(self) -> bool:
+        """Whether there are too few queries for an interval; what is tested without one was asked for so."""
+        return self.difference.unbounded or (self.difference.method == "none" and self.family is None)
 
     @property
     def without_spread(self) -> bool:
         """Whether all changes are equal, and on no scale that says how far others may reach: nothing is tested."""
         return self.difference.method == ALL_EQUAL and not self.small and not self.same_lists
+
+    @property
+    def _beside_interval(self) -> str:
+        """Why a difference whose interval excludes no change is not significant."""
+        neutral, test = NEUTRAL[self.scale], self.decided_by
+        if not (self.difference.low > neutral or self.difference.high < neutral):
+            return ""
+        p = "p" if test in TEST_LABELS or test == self.difference.method else f"the p of {test}"
+        if self.p_adjusted > self.p.get(test, math.nan):
+            return f"; on its own the interval excludes {neutral:g}, but {p} decides, adjusted by {self.family}"
+        return f"; the interval excludes {neutral:g}, but {p} decides, and it is not below the level of significance"
 
     @property
     def _ends(self) -> str:
@@ -426,13 +449,6 @@ def pooled_json(interval: Interval | None) -> PooledJson | UnsetType:
     from karat.results.decision_document import PooledJson
 
     return UNSET if interval is None else PooledJson(rounded(interval.estimate), ends_json(interval))
-
-
-def ends_json(interval: Interval) -> list[float | None] | None:
-    """The ends of an interval; null where neither is known."""
-    if math.isnan(interval.low) and math.isnan(interval.high):
-        return None
-    return [rounded(interval.low), rounded(interval.high)]
 
 
 def describe_families(rows: Sequence[Decision]) -> str:

@@ -110,7 +110,10 @@ class PairedComparison:
         sign = -1 if higher is False else 1
         won, lost = (np.count_nonzero(sign * moved * s > 0) for s in (1, -1))
         margin = self._margin(measure)
-        non_inferior, equivalent = _within_margin(margin, measure, change.intervals[-1], change.statistic)
+        wide = change.intervals[-1]
+        if same_lists:  # as of gates: no other query has another difference
+            wide = replace(wide, low=wide.estimate, high=wide.estimate)
+        non_inferior, equivalent = _within_margin(margin, measure, wide, change.statistic)
         return Decision(
             metric=measure.name,
             baseline=self.base.name,

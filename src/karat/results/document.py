@@ -269,9 +269,7 @@ class DifferenceJson(Struct, forbid_unknown_fields=True, frozen=True):
     what: str
     here: str
     baseline: str
-    run: Annotated[
-        str | UnsetType, Meta(description="Of several candidates those that differ so, where others do not.")
-    ] = UNSET
+    run: Annotated[str | UnsetType, Meta(description="Of several candidates those that differ so.")] = UNSET
 
 
 class PairsJson(Struct, forbid_unknown_fields=True, frozen=True):

@@ -89,7 +89,7 @@ class Difference:
     note: str = ""
     """Which part of it, where that is known."""
     run: str = ""
-    """Of several candidates those that differ so, where others do not."""
+    """Of several candidates those that differ so."""
 
     def __str__(self) -> str:
         return self.describe()
@@ -292,12 +292,13 @@ def of_system(here: Mapping[str, Json], there: Mapping[str, Json]) -> list[Diffe
 
 
 def of_candidates(differences: Mapping[str, Sequence[Difference]]) -> tuple[Difference, ...]:
-    """The differences of several candidates, with their names where they are not those of all."""
+    """The differences of candidates, with their names where there are several."""
     runs: dict[Difference, list[str]] = {}
     for run, mine in differences.items():
         for difference in dict.fromkeys(mine):
             runs.setdefault(difference, []).append(run)
-    return tuple(d if len(names) == len(differences) else replace(d, run=", ".join(names)) for d, names in runs.items())
+    several = len(differences) > 1
+    return tuple(replace(d, run=" and ".join(names)) if several else d for d, names in runs.items())
 
 
 def fact_text(fact: Any) -> str:

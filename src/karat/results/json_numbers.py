@@ -7,9 +7,14 @@ from typing import Annotated
 from msgspec import Meta
 
 Number = float | None
-Ends = Annotated[list[float | None], Meta(min_length=2, max_length=2)] | None
-"""An end is null where too few queries bound a quantile on that side."""
-
+Pair = Annotated[list[float | None], Meta(min_length=2, max_length=2)] | None
+Ends = Annotated[
+    Pair,
+    Meta(
+        description="The ends of the interval. An end is null where too few queries bound it on that side, and all "
+        "is null where there is no interval or neither end is known."
+    ),
+]
 
 EFFECTIVE = (
     "How many units (queries, or conversations) of equal weight say as much as these queries, after Kish; "

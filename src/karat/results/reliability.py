@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from karat.records import dataclass
 from karat.results.figures import Figure, share_figure
 from karat.results.words import UnitWord, plural, round_up, units_text
-from karat.store.codec import rounded
+from karat.store.codec import ends_json, rounded
 
 if TYPE_CHECKING:
     from karat.results.reliability_document import (
@@ -221,15 +221,11 @@ def needed_text(needed: Needed) -> str:
     return "–" if needed.n is None else f"{needed.n:,}"
 
 
-def _ends(interval: Interval) -> list[float | None] | None:
-    return None if interval.low != interval.low else [rounded(interval.low), rounded(interval.high)]
-
-
 def _coefficient(ratio: SignalRatio, n: int) -> CoefficientJson:
     from karat.results.reliability_document import CoefficientJson
 
     one, needed = ratio.at(n), ratio.needed(TARGET)
-    return CoefficientJson(rounded(one.estimate), _ends(one), one.method, _needed(needed))
+    return CoefficientJson(rounded(one.estimate), ends_json(one), one.method, _needed(needed))
 
 
 def _needed(needed: Needed) -> NeededJson:
@@ -244,9 +240,9 @@ def _agreement(agreement: Agreement) -> AgreementJson:
     return AgreementJson(
         agreement.n,
         rounded(agreement.tau.estimate),
-        _ends(agreement.tau),
+        ends_json(agreement.tau),
         rounded(agreement.tau_ap.estimate),
-        _ends(agreement.tau_ap),
+        ends_json(agreement.tau_ap),
         agreement.source,
         agreement.draws,
     )
@@ -258,8 +254,8 @@ def _point(point: ReliabilityPoint) -> ReliabilityPointJson:
     return ReliabilityPointJson(
         point.n,
         rounded(point.relative.estimate),
-        _ends(point.relative),
+        ends_json(point.relative),
         rounded(point.absolute.estimate),
-        _ends(point.absolute),
+        ends_json(point.absolute),
         _agreement(point.agreement),
     )

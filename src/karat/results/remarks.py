@@ -251,7 +251,7 @@ def _empty_lists(run: RunResult) -> int:
 def _after_selection(run: RunResult) -> str:
     """The conventions that leave docs out, and so may have emptied a list."""
     names = [each.name for each, _ in run.policy.changes() if each.selects]
-    return f" after {' and '.join(names)}" if names else ""
+    return f" by the {'convention' if len(names) == 1 else 'conventions'} {' and '.join(names)}" if names else ""
 
 
 def _left_out(run: RunResult) -> str:

@@ -19,7 +19,7 @@ from karat.read.columns import number_of
 from karat.read.problems import Problems
 from karat.read.query_fields import day_field, read_field
 from karat.records import dataclass
-from karat.results.words import segment_text
+from karat.results.words import condition_text, segment_text
 from karat.stats.aggregates import IntervalChoice
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.stats.resample import Units
@@ -253,16 +253,31 @@ def plain_field(name: str) -> str:
 def _grouped(group: FieldGroup, values: Fields, source: str) -> dict[str, str]:
     texts = {q: _texts(v) for q, v in values.items()}
     own = {q: (text,) if isinstance(text, str) else text for q, text in texts.items()}
-    known = sorted({text for mine in own.values() for text in mine})
+    known = {text for mine in own.values() for text in mine}
+    if absent := describe_absent_value(((group.field, value) for value in group.values), {group.field: known}):
+        raise UsageError(f"{source}: {absent}")
     members: set[str] = set()
     for value in group.values:  # as it is written, then in any case
-        alike = {text for text in known if text == value} or {t for t in known if t.casefold() == value.casefold()}
-        if not alike:
-            near = nearest(value, known)
-            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(map(shown, known[:10]))}"
-            raise UsageError(f"{source}: no query has {group.field} = {shown(value)}{hint}")
-        members |= alike
+        members |= {value} & known or {text for text in known if text.casefold() == value.casefold()}
     return {q: OUTSIDE if members.isdisjoint(mine) else INSIDE for q, mine in own.items()}
+
+
+def describe_absent_value(pairs: Iterable[tuple[str, str]], known: Mapping[str, Iterable[str]]) -> str:
+    """The first field and value that no query has, in any case, with the values that there are; "" if there is none."""
+    for name, value in pairs:
+        values = sorted(known[name])
+        if value.casefold() in map(str.casefold, values):
+            continue
+        near, some = nearest(value, values), ", ".join(map(shown, values[:8])) + (", …" if len(values) > 8 else "")
+        hint = f"did you mean {near!r}?" if near else f"there are {some}"
+        return f"no query has {condition_text(name, value)}; {hint}"
+    return ""
+
+
+def values_of(field: Fields) -> set[str]:
+    """The values of one field of all queries, as text."""
+    texts = map(_texts, field.values())
+    return {text for mine in texts for text in ((mine,) if isinstance(mine, str) else mine)}
 
 
 def _texts(value: object) -> str | tuple[str, ...]:

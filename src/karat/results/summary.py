@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType, structs
 
 from karat.metrics.grammar import parse
 from karat.results.by_judge_document import by_judge_json, judge_json
-from karat.results.decisions import ends_json, pooled_json
+from karat.results.decisions import pooled_json
 from karat.results.document import (
     AcrossJson,
     DifferenceJson,
@@ -25,7 +25,7 @@ from karat.results.document import (
 )
 from karat.results.reading import Reading, read_value
 from karat.results.result import FORMAT_VERSION, Result, RunResult
-from karat.store.codec import rounded
+from karat.store.codec import ends_json, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -188,7 +188,7 @@ def estimate_figures(
         for one, of_inner in zip(out, others, strict=True):
             for i, interval in zip(beyond, of_inner, strict=True):
                 one[i] = statistics[i].bounded.within(_widened(one[i], interval))
-    return [[one[i] for i in range(len(columns))] for one in out]
+    return [[one[i].without_infinite_ends() for i in range(len(columns))] for one in out]
 
 
 def _widened(interval: Interval, other: Interval) -> Interval:
@@ -347,7 +347,8 @@ def measure_changes(
             both = ~np.isnan(moved)
             weight = None if own.plain else own.weight
             figures = [statistic.figure(np.where(both, v[rows], np.nan), weight) for v in (factor * before, after)]
-            of_group.append(FigureChange(statistic, figures[0], figures[1], intervals[g, i], moved, own, p[g, i]))
+            bounded = tuple(one.without_infinite_ends() for one in intervals[g, i])
+            of_group.append(FigureChange(statistic, figures[0], figures[1], bounded, moved, own, p[g, i]))
         out.append(of_group)
     return out
 

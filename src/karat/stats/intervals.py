@@ -10,7 +10,7 @@ import numpy as np
 
 from karat.errors import UsageError, nearest
 from karat.records import dataclass
-from karat.stats.betting import BETTING
+from karat.stats.betting import BETTING, CONTRADICTION
 from karat.stats.defaults import ALPHA, CONFIDENCE, Method
 from karat.stats.distributions import beta_quantile, normal_quantile
 from karat.stats.resample import Group, mean_of, resampled
@@ -33,11 +33,16 @@ STEADY = 0.007
 """How far an end may move from seed to seed (a standard deviation), in lengths: below .01 where draws are skewed."""
 ALL_EQUAL = "all equal"
 """The method of an interval whose values are all equal and not at a bound: its ends are unknown."""
+WITHOUT_ENDS = frozenset(("none", ALL_EQUAL, CONTRADICTION))
+"""The methods of intervals that have no ends for another reason than that too few values bound them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval, how it was found, and of how many values. `low` and `high` are NaN where there is none."""
+    """An interval, how it was found, and of how many values.
+
+    `low` and `high` are NaN where there is none, and where too few values were seen to bound it on that side.
+    """
 
     estimate: float
     low: float
@@ -54,12 +59,22 @@ class Interval:
         """How many units it rests on: what minimum sizes, warnings and degrees of freedom count."""
         return float(self.n) if math.isnan(self.n_eff) else self.n_eff
 
+    @property
+    def unbounded(self) -> bool:
+        """Whether too few values were seen to bound it on either side."""
+        return math.isnan(self.low) and math.isnan(self.high) and self.method not in WITHOUT_ENDS
+
     def end_error(self, end: float, confidence: float) -> float:
         """How far an end moves from seed to seed: a standard deviation."""
         return abs(end - self.estimate) * draw_error((1 - confidence) / 2, self.draws) if self.draws else 0.0
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
+
+    def without_infinite_ends(self) -> Interval:
+        """The same interval; an end that is infinite is NaN, as it is wherever too few values bound it."""
+        low, high = (end if math.isfinite(end) else math.nan for end in (self.low, self.high))
+        return replace(self, low=low, high=high)
 
     def clip(self, least: float, most: float) -> Interval:
         """The same interval with no end beyond these bounds; an end that is NaN stays so."""

@@ -110,10 +110,12 @@ class Blessing:
             return "the baseline that was there could not be read"
         old, new = there.runs[0], self.result[self.run]
         shared = [m for m in new.values if m in old.values]
-        parts = [f"{len(new.query_ids):,} queries, {len(old.query_ids):,} before"]
+        parts, counts = [], (len(new.query_ids), len(old.query_ids))
         if shared:
             metric = PRIMARY if PRIMARY in shared else shared[0]
-            parts.insert(0, _change(metric, old.mean[metric], new.mean[metric]))
+            parts.append(_change(metric, old.mean[metric], new.mean[metric]))
+            counts = new.n[metric], old.n[metric]  # other metrics may be of other queries, such as those without gold
+        parts.append(f"{counts[0]:,} queries, {counts[1]:,} before")
         if old.name != new.name:
             parts.append(f"{old.name} before")
         if there.fingerprints.hashes.get("gold") != self.result.fingerprints.hashes.get("gold"):

@@ -21,7 +21,7 @@ from karat.results.result import FORMAT_VERSION, Result, RunResult
 from karat.results.saved import is_saved, load
 from karat.results.table import Documented, Table
 from karat.results.words import segment_text
-from karat.store.codec import rounded
+from karat.store.codec import ends_json, rounded
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Curve:
             segment=dict(self.segment) if self.segment else None,
             k=list(self.ks),
             mean=[rounded(v) for v in self.values],
-            ci=[[rounded(p.low), rounded(p.high)] for p in self.points],
+            ci=[ends_json(p) for p in self.points],
             n=self.points[0].n,
             area=rounded(self.area),
             knee=self.knee,

@@ -160,7 +160,7 @@ COUNTS = {
 def difference_text(difference: Difference) -> str:
     """A difference with what it is about in words."""
     what = difference.what
-    return str(replace(difference, what="your code changed" if what == "code_version" else what.replace("_", " ")))
+    return str(replace(difference, what="retriever's code" if what == "code_version" else what.replace("_", " ")))
 
 
 def prints_of(source: Source) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from karat.stats.defaults import ALPHA
 from karat.stats.interaction import share_units
 from karat.stats.intervals import average_intervals, p_of_interval
 from karat.stats.multiple import holm
-from karat.store.codec import rounded
+from karat.store.codec import ends_json, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -206,7 +206,7 @@ def _independent(parts: Sequence[DatasetBench]) -> bool:
 
 
 def _cell_json(cell: Cell) -> LanguageJson:
-    ends = None if cell.low != cell.low else [rounded(cell.low), rounded(cell.high)]
+    ends = ends_json(cell)
     if cell.delta != cell.delta:
         return LanguageJson(rounded(cell.mean), ends, cell.n)
     return LanguageJson(rounded(cell.mean), ends, cell.n, rounded(cell.delta), rounded(cell.p), cell.significant)
@@ -219,5 +219,6 @@ def _row_json(row: Across, *, averages: bool) -> SystemJson:
         out = structs.replace(out, average=rounded(row.average))
     if row.delta != row.delta:
         return out
-    ends = None if row.low != row.low else [rounded(row.low), rounded(row.high)]
-    return structs.replace(out, delta=rounded(row.delta), ci=ends, p=rounded(row.p), significant=row.significant)
+    return structs.replace(
+        out, delta=rounded(row.delta), ci=ends_json(row), p=rounded(row.p), significant=row.significant
+    )
