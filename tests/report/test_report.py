@@ -473,7 +473,8 @@ def test_components_are_shown_where_a_result_has_them(browser: Any, made: Made, 
         assert stages == ["never retrieved60 66.7%", "lost at rerank10 11.1%", "cut at 55 5.6%", "delivered15 16.7%"]
         text = page.text_content("#components")
         assert "+1.000" in text and "needs `route`" in text
-        assert "of 90 relevant docs" in text and "gold docs into the top k: 9, out of it: 0; 9 queries" in text
+        assert "of 90 relevant docs" in text
+        assert "retrieve → rerank; gold docs into the top k: 9, out of it: 0; 9 queries" in text
         assert "came late" not in text
         # Both changes are up; only the change that the test calls significant has a colour.
         assert page.locator("#components td.up").count() == 1

@@ -171,7 +171,7 @@ def _unjudged(view: View) -> Floats:
 
 
 def _share_of_time(view: View) -> Floats:
-    share = view.signals.latency[view.stage] / np.nanmean(view.total)
+    share = view.signals.latency[view.stage] / view.mean_total
     return TIME * np.where(np.isnan(share), 0.0, share)
 
 

@@ -212,11 +212,16 @@ class View:
         return summed
 
     @property
+    def mean_total(self) -> float:
+        """The mean time of a query in all."""
+        return mean_of(self.total, self.units)
+
+    @property
     def excess(self) -> Floats:
         """The time of each query in the tail of the stage, as a share of the mean time of all."""
         mine = self.signals.latency[self.stage]
         beyond = np.where(mine > TAIL * np.nanmedian(mine), mine - np.nanmedian(mine), 0.0)
-        return np.where(np.isnan(mine), np.nan, beyond / np.nanmean(self.total))
+        return np.where(np.isnan(mine), np.nan, beyond / self.mean_total)
 
     @property
     def _whole(self) -> View:
