@@ -1066,6 +1066,22 @@ def test_the_forest_says_worse_where_lower_is_better(browser: Any, tmp_path: Pat
         )
 
 
+def test_the_forest_does_not_call_chance_what_too_few_queries_show(browser: Any, tmp_path: Path) -> None:
+    """Segment x falls within chance; y, of 4 queries, is not judged at all."""
+    gold = {f"q{i}": {"a": 1} for i in range(44)}
+    table = {q: {"kind": "y" if i < 4 else "x"} for i, q in enumerate(gold)}
+    old = {q: ["a", "b"] for q in gold}
+    new = {q: ["b", "a"] if i in (0, 10) else ["a", "b"] for i, q in enumerate(gold)}
+    karat.write_report(
+        karat.compare(gold, {"old": old, "new": new}, "mrr", queries=table, by="kind", details=True),
+        str(tmp_path / "r.html"),
+    )
+    with opened(browser, tmp_path / "r.html") as page:
+        text = page.inner_text("#forest-note")
+    assert "Worse, but within chance: kind = x (−0.0125, 40 queries)." in text
+    assert "Worse, but too small to judge: kind = y (−0.1250, 4 queries)." in text
+
+
 def test_the_page_with_a_blessed_baseline_names_the_gold_and_what_it_allows(blessed: Made) -> None:
     gold = {f"q{i}": {f"d{i}-{j}": 1 for j in range(20)} for i in range(30)}  # of 20 relevant docs 10 fit in a top 10
     runs = {name: {q: [*list(docs)[:8], name] for q, docs in gold.items()} for name in ("old", "new")}
