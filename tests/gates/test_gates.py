@@ -892,3 +892,8 @@ def test_a_gate_names_missing_values_and_the_interval_where_both_leave_it_open()
     assert open_by_both.why.endswith("besides, the threshold is inside the interval")
     by_one = judge(gate, mean(-11.0, -26.0, -3.3, absent=1))
     assert by_one.outcome == "undecided" and "besides" not in by_one.why
+
+
+def test_a_margin_of_nothing_has_no_sign() -> None:
+    assert [str(parse_gate(f"mrr {how} baseline").threshold) for how in ("no worse than", "better than")] == ["0.0"] * 2
+    assert str(parse_gate("latency.p90 no worse than baseline").threshold) == "0.0"

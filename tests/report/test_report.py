@@ -473,7 +473,8 @@ def test_components_are_shown_where_a_result_has_them(browser: Any, made: Made, 
         assert stages == ["never retrieved60 66.7%", "lost at rerank10 11.1%", "cut at 55 5.6%", "delivered15 16.7%"]
         text = page.text_content("#components")
         assert "+1.000" in text and "needs `route`" in text
-        assert "of 90 relevant docs" in text and "gold docs into the top k: 9, out of it: 0; 9 queries" in text
+        assert "of 90 relevant docs" in text
+        assert "retrieve → rerank; gold docs into the top k: 9, out of it: 0; 9 queries" in text
         assert "came late" not in text
         # Both changes are up; only the change that the test calls significant has a colour.
         assert page.locator("#components td.up").count() == 1
@@ -1063,6 +1064,22 @@ def test_the_forest_says_worse_where_lower_is_better(browser: Any, tmp_path: Pat
         assert page.inner_text("#forest-note").startswith(
             "No segment is significantly worse. Worse, but within chance: "
         )
+
+
+def test_the_forest_does_not_call_chance_what_too_few_queries_show(browser: Any, tmp_path: Path) -> None:
+    """Segment x falls within chance; y, of 4 queries, is not judged at all."""
+    gold = {f"q{i}": {"a": 1} for i in range(44)}
+    table = {q: {"kind": "y" if i < 4 else "x"} for i, q in enumerate(gold)}
+    old = {q: ["a", "b"] for q in gold}
+    new = {q: ["b", "a"] if i in (0, 10) else ["a", "b"] for i, q in enumerate(gold)}
+    karat.write_report(
+        karat.compare(gold, {"old": old, "new": new}, "mrr", queries=table, by="kind", details=True),
+        str(tmp_path / "r.html"),
+    )
+    with opened(browser, tmp_path / "r.html") as page:
+        text = page.inner_text("#forest-note")
+    assert "Worse, but within chance: kind = x (−0.0125, 40 queries)." in text
+    assert "Worse, but too small to judge: kind = y (−0.1250, 4 queries)." in text
 
 
 def test_the_page_with_a_blessed_baseline_names_the_gold_and_what_it_allows(blessed: Made) -> None:

@@ -137,3 +137,58 @@ def test_the_leaderboard_shows_change_and_decision_at_every_width(browser: Any, 
 def test_no_section_of_the_navigation_is_cut(browser: Any, many: Path, width: int) -> None:
     with opened(browser, many, width=width) as page:
         assert page.eval_on_selector("nav", "n => n.scrollWidth - n.clientWidth") == 0
+
+
+@pytest.mark.parametrize("width", [1024, 1280, 1400])
+def test_leaderboard_and_gates_hide_no_column_to_the_side(browser: Any, many: Path, width: int) -> None:
+    with opened(browser, many, width=width) as page:
+        for table in ("#ranking", "#gates"):
+            assert page.eval_on_selector(f"{table} .scroll", "n => n.scrollWidth - n.clientWidth") == 0
+
+
+@pytest.mark.parametrize("width", [390, 405, 1280, 1400])
+def test_no_label_of_a_chart_is_cut(browser: Any, many: Path, width: int) -> None:
+    beyond = """nodes => nodes.map(n => [n.textContent, n.getBoundingClientRect().right
+      - n.closest('.chart').getBoundingClientRect().right]).filter(([, more]) => more > 0.5)"""
+    with opened(browser, many, width=width) as page:
+        drawn(page)
+        assert page.count("#tradeoff svg text") > 5
+        assert page.eval_on_selector_all(".chart svg text", beyond) == []
+
+
+def test_ends_of_the_trade_offs_do_not_follow_the_width(browser: Any, many: Path) -> None:
+    """A label that came with other ends was cut, by data and width: room was made for the labels before."""
+    with opened(browser, many, width=1280) as page:
+        spec = page.evaluate("tradeoffSpec()")
+    rows = spec["data"]["values"]
+    for axis, low, high in (("x", "left", "right"), ("y", "low", "high")):
+        scale = spec["layer"][2]["encoding"][axis]["scale"]
+        assert scale["nice"] is False and "padding" not in scale
+        assert scale["domain"][0] < min(row[low] for row in rows) < max(row[high] for row in rows) < scale["domain"][1]
+
+
+def test_charts_keep_their_shape_in_less_room_than_they_were_drawn_for(browser: Any, many: Path) -> None:
+    with opened(browser, many, width=1280) as page:
+        drawn(page)
+        page.evaluate("document.getElementById('levels-chart').style.width = '300px'")
+        box = "n => [n.clientWidth, n.clientHeight, n.getAttribute('width'), n.getAttribute('height')].map(Number)"
+        width, height, drawn_width, drawn_height = page.eval_on_selector("#levels-chart svg", box)
+        assert width == 300 < drawn_width
+        assert height == pytest.approx(drawn_height * 300 / drawn_width, abs=2)
+
+
+def test_a_phone_shows_the_best_of_all_runs_and_says_that_it_shows_two(browser: Any, many: Path) -> None:
+    note = "#metrics .narrow, #segments .narrow"
+    with opened(browser, many, "#run=first", width=390) as page:
+        shown = "#metrics td[data-metric]:visible"
+        assert page.locator("#metrics tbody tr").count() == page.locator("#metrics tbody tr:has(.best:visible)").count()
+        assert {LONG, "base", "first"} <= set(
+            page.eval_on_selector_all(shown, "nodes => nodes.map(n => n.dataset.run)")
+        )
+        assert page.locator(note).all_text_contents() == [
+            "Of 6 runs a narrow screen shows two, and the best one by each metric. Choose another run at the top.",
+            "Of 6 runs a narrow screen shows two. Choose another run at the top.",
+        ]
+        assert page.locator(f"{note} >> visible=true").count() == 2
+    with opened(browser, many, width=1280) as page:
+        assert page.locator(f"{note} >> visible=true").count() == 0

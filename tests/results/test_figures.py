@@ -86,6 +86,7 @@ def test_an_end_that_is_not_zero_is_not_printed_as_zero() -> None:
 
 
 def test_a_p_that_is_only_known_to_be_below_a_bound_says_so() -> None:
+    assert (p_text(0.00009996), p_text(0.0001), p_text(0.00009)) == ("0.0001", "0.0001", "9.0e-05")  # never 1.0e-04
     assert (p_text(LEAST_P), p_text(3e-20), p_text(2e-12)) == ("< 1e-12", "3.0e-20", "2.0e-12")
     ids = [f"q{i}" for i in range(200)]
     gold = {q: {"a": 1} for q in ids}

@@ -186,6 +186,14 @@ def test_weights_are_honoured_in_means_and_intervals() -> None:
     assert result.intervals["mrr"].estimate == result.mean["mrr"]
 
 
+def test_the_judged_share_of_a_segment_is_weighted_as_the_metric_is() -> None:
+    """The top of `a` is judged, that of `b` by half: (3 · 1 + 1 · 0.5) / 4, unweighted 0.75."""
+    gold, run = {"a": {"x": 1}, "b": {"y": 1}}, {"a": ["x"], "b": ["x", "y"]}
+    table = {"a": {"weight": 3, "language": "en"}, "b": {"weight": 1, "language": "en"}}
+    (segment,) = karat.evaluate(gold, run, "judged@10", queries=table, by="language").segments
+    assert segment.judged == segment.metrics["judged@10"].estimate == pytest.approx((3 * 1 + 1 * 0.5) / 4)
+
+
 def test_conversations_are_resampled_as_wholes() -> None:
     gold, run, queries = many(60)
     for i, q in enumerate(gold):  # queries of a conversation succeed and fail together

@@ -22,7 +22,7 @@ import karat
 from command import run_karat
 from karat.report import misses as misses_view
 from karat.verbs.diagnose.misses import misses
-from karat.verbs.diagnose.rules import BY_CODE, RULES, THRESHOLDS
+from karat.verbs.diagnose.rules import BY_CODE, RULES, THRESHOLDS, TIME
 from karat.verbs.diagnose.signals import Signals
 from karat.verbs.diagnose.view import View
 from places import ROOT
@@ -439,6 +439,15 @@ def test_a_share_of_the_time_never_exceeds_1(seed: int) -> None:
                 BY_CODE[code].loss(view) @ view.units.weight <= view.units.weight.sum() / 2 + 1e-9
                 for code in ("slow-stage", "slow-tail")
             )
+
+
+def test_a_stage_takes_its_share_of_the_weighted_time(tmp_path: Path) -> None:
+    """Queries that weigh nothing count in no mean: the stage takes 300 of 330 ms, not of (330 + 60) / 2."""
+    case = Case(latency=lambda q: {"retrieve": 30.0, "rerank": 300.0 if q % 2 else 30.0})
+    gold, log, _ = case.write(tmp_path)
+    weighted = {f"q{q:02d}": {"text": "x", "weight": q % 2} for q in range(N)}
+    (finding,) = karat.diagnose(gold, log, queries=weighted).findings
+    assert (finding.code, finding.weight) == ("slow-stage", pytest.approx(TIME * 300 / 330))
 
 
 def test_lines_without_a_stage_or_a_latency_are_left_out_of_what_needs_it(tmp_path: Path) -> None:

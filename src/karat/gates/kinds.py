@@ -44,7 +44,7 @@ class Region:
     @property
     def bounds(self) -> tuple[float, ...]:
         """The ends that bound it."""
-        return tuple(end for end in (self.low, self.high) if math.isfinite(end))
+        return tuple(end + 0.0 for end in (self.low, self.high) if math.isfinite(end))  # a margin of 0 is no −0
 
     def nearest(self, value: float) -> float:
         """The end that is nearest to a value."""

@@ -75,9 +75,9 @@ class SegmentJson(Struct, forbid_unknown_fields=True, frozen=True):
     by: dict[str, str]
     n: int
     small: bool
-    judged_at_10: Annotated[Number, Meta(description="The mean share of judged docs in the top 10.")] = field(
-        name="judged@10"
-    )
+    judged_at_10: Annotated[
+        Number, Meta(description="The share of judged docs in the top 10, as the metric of that name has it.")
+    ] = field(name="judged@10")
     metrics: dict[str, EstimateJson]
 
 

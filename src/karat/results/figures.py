@@ -176,7 +176,7 @@ def p_text(p: float) -> str:
     """A p value: four decimals, a power of ten below that, and a bound where no smaller one is computed."""
     if p == LEAST_P:
         return f"< {LEAST_P:g}"
-    return UNDEFINED if p != p else f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
+    return UNDEFINED if p != p else f"{p:.4f}" if float(f"{p:.1e}") >= 0.0001 else f"{p:.1e}"
 
 
 def effect_text(size: float) -> str:

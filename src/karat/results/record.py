@@ -109,6 +109,10 @@ class RankingsJson(Struct, forbid_unknown_fields=True, frozen=True):
     gold_grades: Column
     later: Annotated[HitsJson | UnsetType, Meta(description="Further chunks of a doc that has its grade.")] = UNSET
     later_earn: bool = False
+    pipeline: Annotated[
+        Counts | UnsetType, Meta(description="Rows of `query_ids`: the queries that metrics of the pipeline are about.")
+    ] = UNSET
+    whole: Annotated[Counts | UnsetType, Meta(description="The same of metrics of what the run says itself.")] = UNSET
 
 
 class TopJson(Struct, forbid_unknown_fields=True, frozen=True):
@@ -198,7 +202,7 @@ def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
                 sampling=samplings.index(run.sampling),
                 ranked=UNSET if list(ranked) == list(run.query_ids) else list(ranked),
                 gold=gold,
-                rankings=_rankings_json(run.rankings) if run.rankings is not None else UNSET,
+                rankings=_rankings_json(run.rankings, run.query_ids) if run.rankings is not None else UNSET,
                 gold_ranks=run.gold_ranks.tolist() if run.gold_ranks is not None else UNSET,
                 top=_top_json(run.top, next(codes)) if run.top is not None else UNSET,
                 log=log_json(run.log, numbers.number) if run.log is not None else UNSET,
@@ -277,8 +281,15 @@ def sampling_json(sampling: Sampling) -> SamplingJson:
     )
 
 
-def _rankings_json(rankings: Rankings) -> RankingsJson:
+def _rankings_json(rankings: Rankings, query_ids: Sequence[str]) -> RankingsJson:
     later = rankings.repeats
+
+    def asked(part: Rankings | None) -> Counts | UnsetType:
+        if part is None:
+            return UNSET
+        row = {q: i for i, q in enumerate(query_ids)}
+        return [row[q] for q in part.query_ids]
+
     return RankingsJson(
         returned=rankings.returned.tolist(),
         first=_hits_json(rankings),
@@ -286,6 +297,8 @@ def _rankings_json(rankings: Rankings) -> RankingsJson:
         gold_grades=_compact(rankings.gold_grade),
         later=_hits_json(later) if later is not None else UNSET,
         later_earn=rankings.repeats_earn,
+        pipeline=asked(rankings.pipeline),
+        whole=asked(rankings.whole),
     )
 
 
@@ -342,7 +355,7 @@ class RecordReader:
             sampling=self._at(self.samplings, record.sampling, "sampling"),
             policy=self.policy,
             gold=gold,
-            rankings=_rankings(record.rankings, ids) if record.rankings is not UNSET else None,
+            rankings=_rankings(record.rankings, ids, record.query_ids) if record.rankings is not UNSET else None,
             gold_ranks=ranks,
             top=self._top(record.top, ids) if record.top is not UNSET else None,
             log=read_log(record.log, self.docs) if record.log is not UNSET else None,
@@ -421,7 +434,8 @@ def _queries(queries: QueriesJson) -> Queries:
     return Queries(table, queries.source)
 
 
-def _rankings(rankings: RankingsJson, query_ids: Sequence[str]) -> Rankings:
+def _rankings(rankings: RankingsJson, query_ids: Sequence[str], over: Sequence[str]) -> Rankings:
+    """The rankings of the queries with gold; `over` are all that the run has values of."""
     n = len(query_ids)
     _check(len(rankings.returned) == n, "how many docs each query returned")
     returned = _integers(rankings.returned)
@@ -432,7 +446,18 @@ def _rankings(rankings: RankingsJson, query_ids: Sequence[str]) -> Rankings:
         for hits in (rankings.first, rankings.later)
     )
     assert first is not None
-    return first if later is None else replace(first, repeats=later, repeats_earn=rankings.later_earn)
+    pipeline, whole = (_asked(part, over) for part in (rankings.pipeline, rankings.whole))
+    earn = later is not None and rankings.later_earn
+    return replace(first, repeats=later, repeats_earn=earn, pipeline=pipeline, whole=whole)
+
+
+def _asked(rows: Counts | UnsetType, over: Sequence[str]) -> Rankings | None:
+    """Which queries some metrics are about, and nothing that these could be measured on again."""
+    if rows is UNSET:
+        return None
+    none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
+    ids = [over[i] for i in _integers(rows, below=len(over)).tolist()]
+    return Rankings(ids, none, none, empty, np.zeros(len(ids), dtype=np.int64), none, empty)
 
 
 def _hits(hits: HitsJson, n: int) -> tuple[Integers, Integers, Floats]:

@@ -279,13 +279,18 @@ class RunResult(Tabular):
         for segment, metrics, own in zip(slices, self.estimates[1:], pooled, strict=True) if tables else ():
             if tuple(segment.by) not in tables:
                 continue
-            shares = self.judged[segment.rows] if self.judged is not None else np.full(1, math.nan)
-            shares = shares[~np.isnan(shares)]
-            judged = float(shares.mean()) if len(shares) else math.nan
+            judged = self._judged_share(segment.rows)
             units = self._units.take(segment.rows).effective
             too_few = (m for m, one in metrics.items() if min(units, one.units) < self.sampling.minimum)
             out.append(SegmentResult(segment.by, len(segment.rows), frozenset(too_few), judged, metrics, own))
         return tuple(out)
+
+    def _judged_share(self, rows: NDArray[np.int64]) -> float:
+        """The share of judged docs in the top 10 of some queries, by their weights as any figure."""
+        if self.judged is None:
+            return math.nan
+        weights = self._weights[rows] if self._weights is not None else None
+        return aggregate(parse("judged@10"), self.judged[rows], weights)[0]
 
     def across(self, by: str, metric: str) -> dict[str, float]:
         """How a metric varies over the segments of a field: sample variance and macro average of their means.

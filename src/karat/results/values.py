@@ -136,7 +136,7 @@ class SegmentResult:
     too_few: frozenset[str]
     """The metrics that too few of its queries have a value of to be judged alone."""
     judged: float
-    """The mean share of judged docs in the top 10."""
+    """The share of judged docs in the top 10, as the metric judged@10 has it."""
     metrics: Mapping[str, Interval]
     pooled: Mapping[str, Interval] = field(default_factory=dict)
     """Means drawn towards those of the field's other segments, as far as these differences look like chance."""

@@ -241,8 +241,8 @@ def _describe_ends(runs: Sequence[RunResult], curves: Sequence[Curve], ks: Seque
 
 
 def _depth(run: RunResult) -> int:
-    """The length of the longest list."""
-    return int(run.values["num_ret"].max(initial=0))
+    """The length of the longest list, of queries with gold."""
+    return int(np.nan_to_num(run.values["num_ret"]).max(initial=0))
 
 
 def curves_of(run: RunResult) -> list[Curve]:

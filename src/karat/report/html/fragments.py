@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from karat.align.term_ids import COLLAPSED
 from karat.model.policy import RELEVANT
 from karat.report.html.clean_text import plain
-from karat.report.html.data import typeset
+from karat.report.html.data import known, typeset
 from karat.report.html.model import (
     DiagnosisText,
     FindingText,
@@ -20,7 +20,7 @@ from karat.report.html.model import (
     PartText,
 )
 from karat.report.marks import tone_of
-from karat.report.terminal.components import counts_text, end_text
+from karat.report.terminal.components import counts_text, end_text, setting_text
 from karat.report.words import TITLES, describe_facts, order_text
 from karat.results.figures import share_figure
 from karat.results.remarks import CASES
@@ -77,7 +77,7 @@ def parts_of(runs: Sequence[RunResult]) -> list[PartText]:
                         [_change(n, change) for n, change in part.changes.items()][:ROWS],
                         list(part.notes),
                         part.missing,
-                        "" if part.missing else counts_text(part),
+                        "" if part.missing else "; ".join(filter(None, (setting_text(part), counts_text(part)))),
                         ("by chunk", "by doc") if part.name == "levels" else ("before", "after"),
                     )
                 )
@@ -86,7 +86,7 @@ def parts_of(runs: Sequence[RunResult]) -> list[PartText]:
 
 def _row(name: str, one: Interval) -> PartRow:
     it = share_figure(one.estimate, one.low, one.high)
-    return PartRow(name, _defined(one.estimate), it.text, it.interval, f"{one.n:,}")
+    return PartRow(name, known(one.estimate), it.text, it.interval, f"{one.n:,}")
 
 
 def _change(name: str, change: Decision) -> PartChange:
@@ -94,11 +94,7 @@ def _change(name: str, change: Decision) -> PartChange:
     it = share_figure(change.delta, change.difference.low, change.difference.high, difference=True)
     p = f"p {change.p_adjusted_text}" if change.p_adjusted == change.p_adjusted else ""
     tone = tone_of(change.outcome)
-    return PartChange(name, before, after, _defined(change.delta), typeset(it.text), typeset(it.interval), p, tone)
-
-
-def _defined(value: float) -> float | None:
-    return value if value == value else None
+    return PartChange(name, before, after, known(change.delta), typeset(it.text), typeset(it.interval), p, tone)
 
 
 def diagnosis_text(diagnosis: Diagnosis) -> DiagnosisText:

@@ -72,16 +72,17 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
     }
     change_runs = list(dict.fromkeys(run for run, _ in overall))
     gates, parts = _gates(source.gates), parts_of(runs)
+    of_several = len({row.run for row in source.gates}) > 1
     texts = [_run_text(source, run, overall) for run in runs if run.name != source.base or len(runs) == 1]
     script = script_data(source, docs=docs, titles={t.name: _title(source, t.name) for t in texts}, k=k)
     several, ranked, has_misses = len(runs) > 1, len(runs) >= FEW, bool(script.queries.gold)
     funnels, judged = funnels_of(runs), describe_judged(result, source.by_judge)
     heights = {
-        "gates": 90 + sum(112 if g.note else 76 for g in gates) if gates else 0,
+        "gates": 90 + sum(map(_height_of, gates)) if gates and not of_several else 0,
         "moved": 450 if several else 0,
-        "change": 210 + 23 * _forest_rows(source) if script.changes else 0,
-        "sweep": 470 if script.curves else 0,
-        "funnel": 230 + 32 * min(len(runs), 6) + sum(50 + 33 * len(f.stages) for f in funnels)
+        "change": 185 + 23 * _forest_rows(source) if script.changes else 0,
+        "sweep": 460 if script.curves else 0,
+        "funnel": 224 + 32 * min(len(runs), 6) + sum(32 + 33 * len(f.stages) for f in funnels)
         if script.rank_counts
         else 0,
     }
@@ -118,7 +119,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         ranked=ranked,
         has_misses=has_misses,
         gates=gates,
-        gates_of_several_runs=len({g.run for g in source.gates}) > 1,
+        gates_of_several_runs=of_several,
         runs=texts,
         metrics=[_metric_row(m, runs, overall, change_runs) for m in result.metrics],
         change_runs=change_runs,
@@ -168,6 +169,12 @@ def _stacks(heights: Mapping[str, int]) -> list[list[str]]:
         return []
     left = min(lefts, key=lambda some: abs(2 * sum(heights[c] for c in some) - total))
     return [left, [c for c in cards if c not in left]]
+
+
+def _height_of(gate: GateRow) -> int:
+    """What a gate takes in its card; segments are open where few of them fail."""
+    rows = len(gate.rows) if gate.outcome == "fail" and len(gate.rows) <= 5 else 0
+    return 58 + 36 * bool(gate.note) + 15 * bool(gate.rows) + 50 * rows
 
 
 def _forest_rows(source: Source) -> int:

@@ -51,13 +51,13 @@ def short(components: Components) -> list[str]:
 
 def lines_of(part: Component) -> list[str]:
     """One part in two or three lines."""
-    figures, tables, counted = part.figures, part.tables, counts_text(part)
+    figures, tables, counted, setting = part.figures, part.tables, counts_text(part), setting_text(part)
     changes = [change_line(name, change) for name, change in part.changes.items()]
     values = ", ".join(f"{n} {value_of(f)}" for n, f in figures.items())
     if part.name == "retriever":
-        return [f"stage {tables['stage']}: {values}; {counted}"]
+        return [f"{setting}: {values}; {counted}"]
     if part.name == "reranker":
-        return [*changes, f"{tables['before']} → {tables['after']}; {counted}"]
+        return [*changes, f"{setting}; {counted}"]
     if part.name == "funnel":
         ends = " · ".join(f"{end_text(n, tables['k'])}: {part.counts[n]:,}{_percent(f)}" for n, f in figures.items())
         return [f"{counted}: {ends}", f"delivered {value_of(figures['delivered'])}"]
@@ -68,12 +68,22 @@ def lines_of(part: Component) -> list[str]:
     if part.name == "rewriting":
         return [*changes[:2], counted]
     if part.name == "no_answer":
-        at = f" at threshold {tables['threshold']:g}" if "threshold" in tables else ""
+        at = f" {setting}" if setting else ""
         curve = f"curve over {len(tables['curve']['threshold'])} thresholds in the JSON" if "curve" in tables else ""
         return [f"{values}{at}; {counted}" if values else f"{counted}; {curve}", *([curve] if values and curve else [])]
     if part.name == "entities":
         return [", ".join(f"{n} {value_of(f)}" for n, f in figures.items() if "(" not in n), counted]
     return [values, *changes]
+
+
+def setting_text(part: Component) -> str:
+    """What a part was measured at: its stages, or the threshold of scores; empty where nothing was to be chosen."""
+    tables = part.tables
+    if part.name == "retriever":
+        return f"stage {tables['stage']}"
+    if part.name == "reranker":
+        return f"{tables['before']} → {tables['after']}"
+    return f"at threshold {tables['threshold']:g}" if "threshold" in tables and part.name == "no_answer" else ""
 
 
 def counts_text(part: Component) -> str:

@@ -20,7 +20,7 @@ from karat.records import dataclass
 from karat.results.other_lists import align_dated, align_lists, drop_newer, final_lists, measure_over, stage_lists
 from karat.results.remarks import data_remarks
 from karat.results.sampling import Sampling, sampling
-from karat.verbs.data_notes import note_undefined
+from karat.verbs.data_notes import note_lacking, note_undefined
 from karat.verbs.diagnose.stages import pool_stage, rerank_stage
 
 if TYPE_CHECKING:
@@ -235,8 +235,13 @@ class _Reader:
     def _remarks(self) -> tuple[Remark, ...]:
         """What is odd about the data beside the mismatches, whatever metrics the result holds."""
         values = {metric: self.values[name] for name, metric in FINAL.items()}
-        of_metrics = note_undefined([parse(name) for name in self.run.values], self.run.values, self.rankings)
-        notes = tuple(note for note in self.run.notes if note not in of_metrics)
+        weights = self.run.sampling.weights
+        of_metrics = {
+            *note_undefined([parse(name) for name in self.run.values], self.run.values, self.rankings),
+            *note_lacking(self.queries, self.run.query_ids, weights),
+        }
+        own = [note for note in self.run.notes if note not in of_metrics]
+        notes = (*own, *note_lacking(self.queries, self.ids, weights))
         run = replace(self.run, query_ids=self.ids, values=values, notes=notes)
         return tuple(remark for remark in data_remarks([run]) if remark.text not in run.mismatches)
 

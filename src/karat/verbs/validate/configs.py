@@ -31,6 +31,7 @@ from karat.results.pairing import paired
 from karat.results.saved import load_baseline
 from karat.results.words import BASELINE, condition_text, independent_text, round_up, segment_text
 from karat.stats.intervals import clopper_pearson
+from karat.stats.resample import mean_of
 from karat.verbs.check import evaluate_config
 from karat.verbs.validate.findings import LintFinding, list_some, make_finding, make_role_conflict, many
 from karat.verbs.validate.tables import place
@@ -265,7 +266,8 @@ def _as_good_as_baseline(row: JudgedGate, run: RunResult, base: RunResult) -> Ga
     if gate.relative:
         both = paired(base, run, [gate.metric])
         slices = [s for s in run.sampling.segments(both.query_ids) if row.segment and s.by == row.segment]
-        neutral = gate.value * float(np.nanmean(both.base[0][slices[0].rows] if slices else both.base[0]))
+        rows = slices[0].rows if slices else np.arange(len(both.query_ids))
+        neutral = gate.value * mean_of(both.base[0][rows], run.sampling.units(both.query_ids).take(rows))
     return _moved(found, 1.0, neutral - found.estimate)
 
 

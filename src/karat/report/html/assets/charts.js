@@ -188,9 +188,12 @@ function tradeoffSpec() {
     return { run, x, y, up_text, over_text, low: low ?? y, high: high ?? y, left: left ?? x, right: right ?? x };
   });
   if (!rows.length) return null;
-  const axis = (name, metric) => ({ field: name, type: "quantitative", scale: { zero: false, padding: 16 }, axis: { tickCount: 6 },
+  // Ends that follow the width would bring new labels after room was made for those before: they are fixed, a little beyond what is drawn.
+  const around = (...names) => { const [a, b] = minmax(rows.flatMap((r) => names.map((n) => r[n]))), pad = (b - a) * 0.08 || Math.abs(b) * 0.08 || 0.01; return [a - pad, b + pad]; };
+  const axis = (name, metric, domain) => ({ field: name, type: "quantitative", scale: { zero: false, nice: false, domain }, axis: { tickCount: 6 },
     title: metric + (columns.get(metric).unit ? " (" + columns.get(metric).unit + ")" : "") + (columns.get(metric).higher === false ? ", less is better" : "") });
-  const x = (name) => axis(name, over), y = (name) => axis(name, up), color = colour();
+  const across = around("left", "right"), upward = around("low", "high");
+  const x = (name) => axis(name, over, across), y = (name) => axis(name, up, upward), color = colour();
   return { data: { values: rows }, height: 260, layer: [
     { mark: { type: "rule", opacity: 0.55 }, encoding: { x: x("x"), y: y("low"), y2: { field: "high" }, color } },
     { mark: { type: "rule", opacity: 0.55 }, encoding: { x: x("left"), x2: { field: "right" }, y: y("y"), color } },

@@ -78,11 +78,12 @@ function showForestNote() {
   const named = (some) => [some.slice(0, 3).flatMap((r, i) => [i ? "; " : "", own(r.name), " (" + r.text + ", " + count(r.n, "query", "queries") + ")"]),
     some.length > 3 ? "; and " + count(some.length - 3, "more segment", "more segments") : ""];
   const worse = segments.filter((r) => r.tone === "down"), lower = segments.filter((r) => r.tone !== "down" && better(metric, r.delta - r.neutral) < 0);
+  const [few, chance] = [true, false].map((small) => lower.filter((r) => r.small === small));
   $("change").hidden = !rows.length; // a run that was not compared has no changes
   if (!rows.length) return;
   const parts = !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? ""), "."]
     : worse.length ? [el("b", { class: "down" }, "Significantly worse: "), named(worse), "."]
-    : lower.length ? ["No segment is significantly worse. Worse, but within chance: ", named(lower), "."]
+    : lower.length ? ["No segment is significantly worse.", ...(chance.length ? [" Worse, but within chance: ", named(chance), "."] : []), ...(few.length ? [" Worse, but too small to judge: ", named(few), "."] : [])]
     : ["No segment is worse."];
   const large = rows.filter((r) => !r.small), low = Math.min(...large.map((r) => r.low)), high = Math.max(...large.map((r) => r.high));
   if (rows.some((r) => r.small && (r.low < low || r.high > high))) parts.push(" Intervals of small segments may reach beyond the chart.");
