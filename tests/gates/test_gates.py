@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 from scipy.stats import binom
 from statsmodels.stats.power import TTestPower
 
@@ -28,6 +30,7 @@ from karat.stats.intervals import Interval, clopper_pearson, quantile_interval, 
 from karat.stats.power import queries_needed, queries_needed_for_share
 from karat.stats.quantiles import grouped_quantiles
 from karat.stats.resample import Units
+from places import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -724,6 +727,27 @@ def test_a_gate_on_relevance_where_no_query_has_an_answer_says_so(tmp_path: Path
     result = karat.evaluate(gold, tmp_path / "log.jsonl", "hit@1", queries=unmarked, by="kind")
     row = karat.check(result, ["hit@1 >= 0.5 where kind = offtopic"]).rows[0]
     assert row.judged.why.startswith("12 queries with kind = offtopic, none with gold: hit@1")
+
+
+def test_every_gate_that_the_docs_show_can_be_written() -> None:
+    """Those of the first block have what they mean beside them, two spaces and more apart."""
+    text = (ROOT / "docs" / "gates.md").read_text(encoding="utf-8")
+    listed, *others = re.findall(r"```(?:yaml)?\n(.*?)```", text, re.DOTALL)
+    gates: list[Any] = [re.split(r" {2,}", line)[0] for line in listed.strip().splitlines()]
+    for block in others:
+        gates += (YAML(typ="safe").load(block) or {}).get("gates", [])
+    assert len(gates) > 25
+    for gate in gates:
+        parse_gate(gate)
+
+
+def test_a_segment_without_weight_says_so() -> None:
+    gold = {f"q{i}": {"d": 1} for i in range(60)}
+    table = {q: {"weight": int(i >= 30), "part": "ab"[i >= 30]} for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, {q: ["d"] for q in gold}, "hit@1", queries=table, by="part")
+    (row,) = karat.check(result, ["hit@1 >= 0.5 where part = a"]).rows
+    why = "the value is undefined: 30 queries with a value, all of weight 0"
+    assert (row.outcome, row.judged.why) == ("undecided", why)
 
 
 def test_a_quantile_passes_only_with_the_queries_that_were_not_answered_at_the_worst(tmp_path: Path) -> None:

@@ -1129,7 +1129,7 @@ def test_one_of_several_is_said_in_the_singular(tmp_path: Path, capsys: pytest.C
     assert run("evaluate", *files[:2], "--queries", files[2], "-m", "hit@1") == 0
     text = capsys.readouterr().out
     assert "only 1 independent query: " in text
-    assert "queries of one conversation are alike: 60 queries count as 1 independent one" in text
+    assert "may be alike: 60 queries in 1 conversation count as at least 1 independent one" in " ".join(text.split())
 
 
 def test_segments_whose_queries_count_less_say_how_much(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,8 @@ QUERIES = [f"q{i}" for i in range(30)]
 GOLD = {q: {"a": 1} for q in QUERIES} | {"empty": {"a": 0}}
 LISTS = {q: ["a", "x", "y"] for q in QUERIES}
 
+ALIKE = "queries of one conversation may be alike: 30 queries in 10 conversations count as at least 10 independent ones"
+
 
 def texts(runs: dict[str, dict[str, list[str]]]) -> list[str]:
     return [remark.text for remark in data_remarks(karat.evaluate(GOLD, runs, "mrr", level="doc").runs)]
@@ -70,10 +72,7 @@ def test_independent_queries_are_those_that_figures_of_relevance_rest_on(tmp_pat
     for metrics in ("mrr", "mrr, latency.p50", "latency.p50, mrr"):
         result = karat.evaluate(gold, tmp_path / "log.jsonl", metrics, queries=table)
         texts = [remark.text for remark in data_remarks(result.runs) if "independent" in remark.text]
-        assert texts == [
-            "queries of one conversation are alike: 30 queries count as 10 independent ones",
-            "only 10 independent queries: so few can only show large differences",
-        ]
+        assert texts == [ALIKE, "only 10 independent queries: so few can only show large differences"]
         assert result.runs[0].intervals["mrr"].n_eff == 10
 
 
@@ -113,10 +112,7 @@ def test_json_holds_every_remark() -> None:
     """What check says in JSON, evaluate and compare say too: units, and docs that nobody judged."""
     table = {q: {"conversation": f"c{i // 3}"} for i, q in enumerate(QUERIES)}
     gold = {q: {"a": 1} for q in QUERIES}
-    said = [
-        "queries of one conversation are alike: 30 queries count as 10 independent ones",
-        "only 10 independent queries: so few can only show large differences",
-    ]
+    said = [ALIKE, "only 10 independent queries: so few can only show large differences"]
     alone = karat.evaluate(gold, {"a": LISTS}, "mrr", queries=table)
     unjudged = "docs in the top 10 that nobody judged (counted as not relevant): a 60 of 90"
     assert alone.as_json()["warnings"] == [*said, unjudged]

@@ -554,3 +554,22 @@ def test_a_margin_that_allows_any_difference_is_refused() -> None:
     with pytest.raises(karat.UsageError, match="mrr is from 0 to 1, and a margin of 1 allows any difference"):
         karat.compare({"q": {"x": 1}}, runs, "mrr", margin=1)
     assert karat.compare({"q": {"x": 1}}, runs, "num_rel_ret,mrr", margin=5, primary="num_rel_ret")
+
+
+def test_segments_that_share_conversations_say_why_they_are_neither_tested_nor_pooled() -> None:
+    """A turn in each of three languages for each of 40 conversations; with one language each, all is there."""
+    gold = {f"q{i}": {"a": 1} for i in range(120)}
+    runs = {"old": {q: ["a"] if i % 3 else ["b", "a"] for i, q in enumerate(gold)}}
+    runs["new"] = {q: ["a"] if i % 4 else ["b", "a"] for i, q in enumerate(gold)}
+    note = "segments by language share conversations: whether they differ in Δ mrr is not tested, and no Δ over these "
+    note += "queries is pooled"
+    for shared in (True, False):
+        table = {
+            q: {"language": "abc"[i % 3], "conversation": i // 3 if shared else f"{i % 3}{i // 6}"}
+            for i, q in enumerate(gold)
+        }
+        compared = karat.compare(gold, runs, "mrr", queries=table, by="language")
+        assert (note in compared.notes) == shared
+        whole, *parts = compared.rows
+        assert bool(whole.interactions) == (not shared)
+        assert all((part.pooled is None) == shared for part in parts)

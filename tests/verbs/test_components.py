@@ -1210,7 +1210,11 @@ def test_a_gate_may_name_a_figure_of_a_component(tmp_path: Path, gate: str, outc
     assert row["metric"] in (tmp_path / "c.md").read_text()
     saved = karat.check(karat.load(str(tmp_path / "s.json")), gates=[gate])
     assert [r.outcome for r in saved.rows] == [outcome]
-    assert files
+    result = karat.evaluate(files["gold"], files["log"], "mrr", queries=files["queries"], details=True)
+    assert [r.outcome for r in karat.check(result, [gate]).rows] == [outcome]  # measured from the log that it holds
+    lacking = karat.evaluate(files["gold"], files["log"], "mrr", queries=files["queries"])
+    with pytest.raises(karat.InputError, match="neither components nor the run log"):
+        karat.check(lacking, [gate])
 
 
 @pytest.mark.parametrize(

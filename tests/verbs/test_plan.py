@@ -102,6 +102,15 @@ def test_a_gate_at_the_mean_is_decided_by_chance_where_the_truth_is_at_it() -> N
     assert outlook.conclusion.endswith("if the truth is at the gate, chance decides, however many queries there are")
 
 
+def test_the_conclusion_names_the_run_where_there_are_several() -> None:
+    result = result_of()
+    gate = "mrr >= 0.45"
+    for runs in ([run.name for run in result.runs], [result.runs[0].name]):
+        outlook = karat.plan(result, None, gate, truth=0.1, sizes=(50,), candidate=runs)
+        label = f"{gate} on {runs[0]}: if the truth" if len(runs) > 1 else f"{gate}: if the truth"
+        assert outlook.conclusion.startswith(label)
+
+
 def test_more_queries_and_a_better_truth_raise_the_chance_to_ship() -> None:
     result = result_of()
     near, far = (

@@ -136,7 +136,7 @@ def test_conversations_are_the_units() -> None:
     assert (other.relative.low, other.relative.high) == pytest.approx((one.relative.low, one.relative.high))
     assert other.split_half == one.split_half
     assert "With 20 conversations" in both.conclusion
-    assert "what is counted and drawn are conversations: 20 of 40 queries" in both.notes
+    assert "what is counted and drawn are conversations: 40 queries are in 20" in both.notes
     unaware = karat.reliability(double, twice, "mrr")["mrr"]
     assert unaware.relative.estimate > one.relative.estimate  # twice the evidence, wrongly
 

@@ -29,6 +29,7 @@ from karat.results.asked import find_unanswered, find_unknown, queries_with_valu
 from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
 from karat.results.pairing import follows_lists, have_same_lists, have_same_rankings, pair_on_basis, paired
+from karat.results.result import WITH_DETAILS
 from karat.results.words import BASELINE, condition_text, segment_text
 from karat.stats.aggregates import Aggregate, ChangeScale, FigureChange, Statistic, estimate_figures, measure_changes
 from karat.stats.defaults import ALPHA, MIN_UNITS
@@ -172,7 +173,8 @@ def _failing(passing: Sampling, tail: float) -> Sampling | None:
 def _component_evidence(gate: Gate, run: RunResult) -> GateEvidence:
     """A figure of a component: over all queries, of one run."""
     if run.components is None:
-        raise InputError(f"gate '{gate}': the result holds no components; evaluate again with --components").about(gate)
+        lack = "the result holds neither components nor the run log that they are measured from"
+        raise InputError(f"gate '{gate}': {lack}; {WITH_DETAILS}").about(gate)
     one, why = figure_of_component(run.components, parse(gate.metric))
     if one is None and getattr(run.components, parse(gate.metric).metric.name).measured:
         raise InputError(f"gate '{gate}': {why}").about(gate)

@@ -16,7 +16,7 @@ from karat.records import dataclass
 from karat.results.asked import is_logged
 from karat.results.figures import level_text
 from karat.results.no_spread import describe_equal_changes, describe_equal_values
-from karat.results.words import BASELINE, independent_text, round_up, segment_text
+from karat.results.words import BASELINE, independent_text, queries_text, round_up, segment_text
 from karat.results.words import Outcome as Outcome
 from karat.stats.aggregates import ChangeScale, Statistic
 from karat.stats.betting import BETTING
@@ -148,7 +148,7 @@ def _judge(gate: Gate, evidence: GateEvidence, power: float) -> Ruling:
     if evidence.missing:
         return Ruling("undecided", evidence.missing)
     if math.isnan(evidence.estimate):
-        return Ruling("undecided", "the value is undefined: no query has one" if evidence.n == 0 else "it is undefined")
+        return Ruling("undecided", f"the value is undefined: {_describe_undefined(evidence)}")
     if evidence.units < evidence.minimum:
         return _too_few(evidence)
     if gate.at_mean or evidence.kind == "total":  # a total of these queries is what it is
@@ -213,6 +213,15 @@ def _may_grow_across(region: Region, evidence: GateEvidence) -> bool:
     quantile, value = evidence.statistic.aggregate == "quantile", evidence.estimate
     most = evidence.worst[0] if quantile else math.inf
     return evidence.absent > 0 and any((value < end or is_same(value, end)) and most >= end for end in region.bounds)
+
+
+def _describe_undefined(evidence: GateEvidence) -> str:
+    """Why there is no figure: without weight, values do not count."""
+    if evidence.n == 0:
+        return "no query has one"
+    return f"{queries_text(evidence.n)} with a value, " + (
+        "whose weight is 0" if evidence.n == 1 else "all of weight 0"
+    )
 
 
 def _describe_no_spread(gate: Gate, evidence: GateEvidence) -> str:

@@ -14,7 +14,7 @@ from karat.records import dataclass
 from karat.results.asked import describe_undefined, find_unequal_answers
 from karat.results.depths import describe_depths
 from karat.results.figures import figure
-from karat.results.words import independent_text, plural, queries_text, unequal_text
+from karat.results.words import independent_text, plural, queries_text, unequal_text, units_text
 from karat.stats.power import detectable
 
 if TYPE_CHECKING:
@@ -121,9 +121,11 @@ def describe_units(run: RunResult) -> str:
         return ""
     count = len(units.unit)
     causes = (len(units) < count, bool((units.weight != units.weight[0]).any()))
-    words = ("queries of one conversation are alike", "weights differ")
+    words = ("queries of one conversation may be alike", "weights differ")
     cause = " and ".join(word for word, holds in zip(words, causes, strict=True) if holds)
-    return f"{cause}: {queries_text(count)} count as {independent_text(units.effective)}"
+    # Kish's number takes all queries of a conversation for one.
+    members = f" in {units_text(len(units), 'conversation')} count as at least" if causes[0] else " count as"
+    return f"{cause}: {queries_text(count)}{members} {independent_text(units.effective)}"
 
 
 def _primary(run: RunResult) -> str:

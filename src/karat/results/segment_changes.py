@@ -10,7 +10,7 @@ from karat.results.decisions import Decision, RestComparison, SegmentInteraction
 from karat.results.pairing import Paired, paired
 from karat.results.values import statistic_of
 from karat.stats.aggregates import score_differences
-from karat.stats.interaction import measure_interaction
+from karat.stats.interaction import measure_interaction, share_units
 from karat.stats.multiple import benjamini_hochberg
 from karat.stats.pooling import pool_changes
 
@@ -49,6 +49,23 @@ def with_pooled_changes(
         row if row.segment is None else replace(row, pooled=pooled.get((row.metric, place_of(row.segment))))
         for row in rows
     ]
+
+
+def describe_shared_units(base: RunResult, run: RunResult, metric: str) -> list[str]:
+    """That segments of a field share queries or conversations, for which they are neither tested nor pooled."""
+    both, sampling, out = paired(base, run, [metric]), run.sampling, []
+    units = sampling.units(both.query_ids)
+    for names in sampling.tables:
+        rows = [s.rows for s in sampling.segments(both.query_ids) if tuple(s.by) == names]
+        rows = [mine for mine in rows if units.take(mine).effective >= sampling.minimum]
+        if len(rows) < 2 or not share_units([units.unit[mine] for mine in rows]):
+            continue
+        shared = "queries" if share_units(rows) else "conversations"
+        out.append(
+            f"segments by {', '.join(names)} share {shared}: whether they differ in Δ {metric} is not tested, and no Δ "
+            "over these queries is pooled"
+        )
+    return out
 
 
 def place_of(by: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

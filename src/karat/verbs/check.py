@@ -348,6 +348,17 @@ def evaluate_config(read: Read, gates: Sequence[Gate], saved: Result | str | Non
     return with_components(result, runs=here, **options_of_parts)
 
 
+def _with_parts(result: Result, gates: Sequence[Gate]) -> Result:
+    """The result with the components that gates ask for, where it holds the run logs that they are measured from."""
+    logged = tuple(run for run in result.runs if run.components is None and run.log is not None)
+    if not logged or not any(is_component_figure(parse(gate.metric)) for gate in gates):
+        return result
+    from karat.verbs.components import with_components
+
+    measured = {run.name: run for run in with_components(replace(result, runs=logged)).runs}
+    return replace(result, runs=tuple(measured.get(run.name, run) for run in result.runs))
+
+
 def _refuse(options: Options) -> None:
     """Refuse options that would change a result which exists already."""
     harmless = {option.name for option in options_of(Engine)}
@@ -373,6 +384,7 @@ def _judge(
 ) -> Check:
     if not gates:
         raise InputError("no gates, so nothing decides; give some, such as 'recall@5 >= 0.90'")
+    result = _with_parts(result, gates)
     names = [r.name for r in result.runs]
     there, base, path = resolve_baseline(result, baseline)
     for name in candidates:

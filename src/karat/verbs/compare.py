@@ -24,6 +24,7 @@ from karat.results.pairing import Verified, check_comparable, lack_of_common_jud
 from karat.results.remarks import FEW, few_cases, few_queries
 from karat.results.result import Result, RunResult
 from karat.results.saved import is_saved, load_any, save
+from karat.results.segment_changes import describe_shared_units
 from karat.results.table import Documented, Table
 from karat.results.values import statistic_of
 from karat.results.words import plural, queries_text, segment_text
@@ -215,10 +216,11 @@ def compare(
         notes.append(f"only {queries_text(shared)} in both runs: so few can only show large differences")
     if (cases := few_cases(base)) is not None:
         notes += _describe_detectable(rows, cases)
+    main = choose_primary(list(result.metrics), wish=primary)
+    notes += dict.fromkeys(text for run in others for text in describe_shared_units(base, run, main))
     apart = dict.fromkeys(r.metric for r in rows if margin is not None and r.margin is None)
     if apart:
-        unit = choose_primary(list(result.metrics), wish=primary)
-        notes.append(f"the margin of {margin:g} is one of {unit}, and not applied to {', '.join(apart)}")
+        notes.append(f"the margin of {margin:g} is one of {main}, and not applied to {', '.join(apart)}")
     pairs = all_pairs_of(result, draws, base.sampling.seed) if all_pairs else {}
     if left_out := [m for m in result.metrics if all_pairs and m not in pairs]:
         notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")

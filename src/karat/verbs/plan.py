@@ -70,7 +70,8 @@ class Plan(Documented):
         """One sentence: how many queries the first gate needs, or the work that undecided gates ask for."""
         if self.gates:
             gate = self.gates[0]
-            return f"{label_gate(gate.gate)}: {needed_text(gate, _telling(gate), self.power)}"
+            run = f" on {gate.run}" if len({one.run for one in self.gates}) > 1 else ""
+            return f"{label_gate(gate.gate)}{run}: {needed_text(gate, _telling(gate), self.power)}"
         if not self.work:
             return "every gate is decided by the queries at hand"
         first, *rest = sorted(self.work, key=lambda item: not item.is_counted)
@@ -83,7 +84,8 @@ class Plan(Documented):
         hopeless = list(dict.fromkeys(label_gate(item.gate) for item in rest if not item.ruling.needs_queries))
         if hopeless and first.ruling.needs_queries:
             more += f"; more queries alone do not decide {', '.join(hopeless)}"
-        return f"{label}: {first.statement}{more}"
+        run = f" on {first.run}" if len({item.run for item in self.work}) > 1 else ""
+        return f"{label}{run}: {first.statement}{more}"
 
     def table(self) -> Table:
         """A row for each gate, truth and n."""

@@ -305,7 +305,9 @@ def _notes(result: Result, tables: Sequence[_CrossedTable], studied: Sequence[Me
         notes.append(f"{', '.join(names)}: the variance of {what} is estimated below 0, and set to 0")
     if any(m.units < m.queries for m in studied):
         first = next(m for m in studied if m.units < m.queries)
-        notes.append(f"what is counted and drawn are conversations: {first.units} of {queries_text(first.queries)}")
+        notes.append(
+            f"what is counted and drawn are conversations: {queries_text(first.queries)} are in {first.units:,}"
+        )
     if result.runs[0].sampling.by:
         notes.append("segments are not looked at here: every figure is over all queries")
     return tuple(notes)
