@@ -327,6 +327,11 @@ def test_what_the_gate_skips_is_held_against_nothing_after_it(tmp_path: Path) ->
     # Queries that need no retrieval are in no rule.
     rightly = CASES["gate"][1].diagnose(tmp_path)
     assert (rightly.findings, rightly.queries, rightly.in_scope) == ((), 40, 28)
+    mixed = Case(half((1, 2)), retrieved=lambda q: q >= 12, needed=lambda q: q >= 2).diagnose(tmp_path)
+    assert {f.code: f.scope for f in mixed.findings} == {
+        "retriever": "28 of 40 queries; set aside: 10 that the retrieval gate skips, 2 that rightly skip retrieval",
+        "gate": "38 of 40 queries; set aside: 2 that rightly skip retrieval",
+    }
 
 
 def test_queries_without_a_relevant_doc_are_in_no_rule(tmp_path: Path) -> None:

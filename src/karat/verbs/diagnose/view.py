@@ -76,11 +76,17 @@ class View:
         aside = []
         if empty := total - int(have_relevant_gold(self.values).sum()):
             aside.append(f"{empty:,} without relevant gold")
-        if unasked := int((have_relevant_gold(self.values) & _unasked(self.signals) & ~self.rows).sum()):
-            aside.append(f"{unasked:,} that the retrieval gate skips")
+        unasked = have_relevant_gold(self.values) & _unasked(self.signals) & ~self.rows
+        needed = unasked & (self.values.get("skipped", np.zeros(total)) == 1)
+        for some, what in (
+            (needed, "that the retrieval gate skips"),
+            (unasked & ~needed, "that rightly skip retrieval"),
+        ):
+            if some.any():
+                aside.append(f"{int(some.sum()):,} {what}")
         if self.explained_by:
             others = "another finding" if len(self.explained_by) == 1 else "other findings"
-            aside.append(f"{total - empty - unasked - rows:,} of {others} ({', '.join(self.explained_by)})")
+            aside.append(f"{total - empty - int(unasked.sum()) - rows:,} of {others} ({', '.join(self.explained_by)})")
         text = f"{rows:,} of {total:,} queries; set aside: {', '.join(aside)}" if aside else f"all {total:,} queries"
         newer = "; gold, stages and final lists without docs newer than as_of" if self.without_newer else ""
         return text + newer
