@@ -114,6 +114,10 @@ def note_unrouted(measures: Iterable[Measure], rankings: Rankings) -> list[str]:
         return []
     assert rankings.pipeline.log is not None
     nowhere = rankings.pipeline.log[PIPELINE]["abstain_rate"]
-    count, total = int(np.nansum(nowhere)), int(np.count_nonzero(~np.isnan(nowhere)))
+    return unrouted_text(int(np.nansum(nowhere)), int(np.count_nonzero(~np.isnan(nowhere))))
+
+
+def unrouted_text(count: int, total: int) -> list[str]:
+    """That so many queries count as sent nowhere."""
     has = "has" if count == 1 else "have"
     return [f"{count:,} of {queries_text(total)} {has} no `route`: counted as sent nowhere"] if count else []

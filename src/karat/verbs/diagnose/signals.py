@@ -20,7 +20,7 @@ from karat.records import dataclass
 from karat.results.other_lists import align_dated, align_lists, drop_newer, final_lists, measure_over, stage_lists
 from karat.results.remarks import data_remarks
 from karat.results.sampling import Sampling, sampling
-from karat.verbs.data_notes import note_lacking, note_undefined
+from karat.verbs.data_notes import note_lacking, note_undefined, unrouted_text
 from karat.verbs.diagnose.stages import pool_stage, rerank_stage
 
 if TYPE_CHECKING:
@@ -239,11 +239,20 @@ class _Reader:
         of_metrics = {
             *note_undefined([parse(name) for name in self.run.values], self.run.values, self.rankings),
             *note_lacking(self.queries, self.run.query_ids, weights),
+            *self._unrouted(),
         }
         own = [note for note in self.run.notes if note not in of_metrics]
         notes = (*own, *note_lacking(self.queries, self.ids, weights))
         run = replace(self.run, query_ids=self.ids, values=values, notes=notes)
         return tuple(remark for remark in data_remarks([run]) if remark.text not in run.mismatches)
+
+    def _unrouted(self) -> list[str]:
+        """What routing metrics say of queries without a route, which no rule is about."""
+        log, table = self.log, self.queries
+        if log is None or table is None or not log.routes:
+            return []
+        asked = [q for q in table.field("expected_source") if self.run.policy.missing == "zero" or q in log.traces]
+        return unrouted_text(sum(q not in log.routes for q in asked), len(asked))
 
     def _read_lists(self) -> None:
         """The values of the final list and of the stages, and what came of the pool."""
