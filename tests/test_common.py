@@ -72,7 +72,8 @@ def other_values(param: Param) -> list[str]:
     if isinstance(param.default, tuple):
         return ["{1:1,2:5,3:9}"]
     if isinstance(param.default, (int, float)):
-        return ["0.3"] if param.below is not None else [f"{param.default + 1:g}"]
+        middle = ((param.above or 0.0) + (param.below or 0.0)) / 2
+        return [f"{middle * 1.1:g}"] if param.below is not None else [f"{param.default + 1:g}"]
     return []
 
 

@@ -165,7 +165,7 @@ def read_gold(case: Case, path: Path, reference: Any) -> dict[str, dict[str, flo
 
 
 def read_table(case: Case, path: Path, reference: Any) -> dict[str, dict[str, Any]]:
-    table = read_docs(str(path)) if case.kind.startswith("corpus") else read_queries(str(path))
+    table = read_docs(str(path)) if "corpus" in case.kind.split() else read_queries(str(path))
     return {id: dict(fields) for id, fields in table.fields.items()}
 
 

@@ -881,6 +881,42 @@ def test_identical_lists_decide_with_details_and_without(tmp_path: Path, details
         assert verdicts == ["SHIP", "BLOCK", "INCONCLUSIVE"]
 
 
+@pytest.mark.parametrize("details", [False, True])
+def test_lists_that_are_known_down_to_rank_100_are_identical_for_metrics_that_end_there(details: bool) -> None:
+    """Of 40 queries one is lost below rank 100, and then none: only what was looked at says anything."""
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    lists = {q: [f"x{j}" for j in range(110)] for q in gold}
+    run = {q: [*docs[:105], "a", *docs[105:]] for q, docs in lists.items()}
+    worse = {**run, "q0": [*lists["q0"], "x110"]}
+    result = karat.evaluate(gold, {"a": run, "same": dict(run), "b": worse}, "recall@110,ndcg@10", details=details)
+    (row,) = karat.check(result, ["recall@110 no worse than a by 0.1"], candidate="b").rows
+    assert (row.outcome, row.found.estimate) == ("undecided", pytest.approx(-1 / 40))
+    for metric, outcome in (("ndcg@10", "pass"), ("recall@110", "undecided")):
+        (row,) = karat.check(result, [f"{metric} no worse than a by 0.01"], candidate="same").rows
+        assert row.outcome == outcome and ("identical" in row.judged.why) == (outcome == "pass")
+
+
+def test_lists_that_conventions_made_the_same_are_not_identical() -> None:
+    """Without the docs that nobody judged, lists with the relevant doc at rank 1 and at rank 3 are the same."""
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    runs = {"first": dict.fromkeys(gold, ["a", "x", "y"]), "third": dict.fromkeys(gold, ["z", "w", "a"])}
+    result = karat.evaluate(gold, runs, "ndcg@5", condensed=True, details=True)
+    gate = "ndcg@5 no worse than first by 0.01"
+    assert karat.check(result, [gate], candidate="third").verdict == "INCONCLUSIVE"
+    compared = karat.compare(gold, runs, "ndcg@5", condensed=True)
+    assert not compared.rows[0].same_lists and "identical" not in compared.rows[0].statement
+
+
+def test_identical_lists_with_other_gold_show_nothing() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    run = dict.fromkeys(gold, ["a", "x"])
+    there = karat.evaluate(gold, {"r": run}, "hit@1", details=True)
+    other = karat.evaluate({**gold, "q0": {"b": 1}}, {"r": run}, "hit@1", details=True)
+    gate = ["hit@1 no worse than baseline by 0.03"]
+    (row,) = karat.check(other, gate, baseline=there, force=True).rows
+    assert (row.outcome, row.found.estimate) == ("undecided", pytest.approx(-1 / 40))
+
+
 def test_a_gate_says_that_the_lists_may_be_identical_where_nobody_knows() -> None:
     gold = {f"q{i}": {"a": 1} for i in range(40)}
     run = {q: ["a", "x"] if i % 2 else ["x", "a"] for i, q in enumerate(gold)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +27,14 @@ from karat.records import dataclass
 from karat.results.asked import find_unanswered, find_unknown, queries_with_value
 from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
-from karat.results.pairing import follows_lists, have_same_lists, have_same_rankings, pair_on_basis, paired
+from karat.results.pairing import (
+    are_lists_held,
+    have_same_lists,
+    have_same_rankings,
+    have_same_values,
+    pair_on_basis,
+    paired,
+)
 from karat.results.result import WITH_DETAILS
 from karat.results.words import BASELINE, condition_text, segment_text
 from karat.stats.aggregates import Aggregate, ChangeScale, FigureChange, Statistic, estimate_figures, measure_changes
@@ -356,8 +362,8 @@ class _View:
         absent = self._unknown(gate, segment)
         evidence = replace(
             evidence,
-            same_lists=self._same_lists and follows_lists(parse(gate.metric)),
-            may_have_same_lists=self._lists_unknown and self._has_equal_values(gate.metric),
+            same_lists=self.base is not None and have_same_lists(self.base, self.run, gate.metric),
+            may_have_same_lists=self._may_have_same_lists(gate.metric),
             absent=len(absent),
         )
         if not quantile or not absent:
@@ -415,23 +421,14 @@ class _View:
         ((change,),) = measure_changes(before, values[None, :], [statistic], units, everything, choice, factor=factor)
         return change.intervals[0].estimate, change.intervals[0].high
 
-    @cached_property
-    def _same_lists(self) -> bool:
-        return self.base is not None and have_same_lists(self.base, self.run)
-
-    @cached_property
-    def _lists_unknown(self) -> bool:
+    def _may_have_same_lists(self, metric: str) -> bool:
         """Whether nobody knows if the lists are identical: judged docs at other ranks say that they are not."""
-        if self.base is None or None not in (self.base.ranked_lists, self.run.ranked_lists):
+        base, run = self.base, self.run
+        if base is None or None not in (base.ranked_lists, run.ranked_lists):
             return False
-        known = self.base.rankings is not None and self.run.rankings is not None
-        return not known or have_same_rankings(self.base, self.run)
-
-    def _has_equal_values(self, metric: str) -> bool:
-        """Whether the baseline has the same value for every query, of a metric that the lists determine."""
-        assert self.base is not None
-        same = list(self.base.query_ids) == list(self.run.query_ids) and follows_lists(parse(metric))
-        return same and np.array_equal(self.base.values[metric], self.run.values[metric], equal_nan=True)
+        known = base.rankings is not None and run.rankings is not None
+        alike = have_same_rankings(base, run) if known else True
+        return alike and are_lists_held(run, metric) and have_same_values(base, run, metric)
 
     def _measured(
         self,

@@ -15,7 +15,7 @@ from karat.metrics.grammar import Measure, choose_primary, parse
 from karat.records import dataclass
 from karat.results.decisions import Decision, Family
 from karat.results.depths import depth_of, find_depth_gap
-from karat.results.pairing import follows_lists, have_same_lists, paired
+from karat.results.pairing import have_same_lists, paired
 from karat.results.segment_changes import with_interactions, with_pooled_changes
 from karat.results.values import statistic_of
 from karat.stats.aggregates import FigureChange, measure_changes
@@ -99,7 +99,7 @@ class PairedComparison:
         """One change, tested; it is significant only once its family is adjusted for."""
         moved = change.differences[~np.isnan(change.differences)]
         quantile = change.statistic.aggregate == "quantile"
-        same_lists = follows_lists(measure) and have_same_lists(self.base, run)
+        same_lists = have_same_lists(self.base, run, measure.name)
         p, deciding = self._tested(change, quantile, seed)
         if p and not same_lists and change.intervals[0].method == ALL_EQUAL:
             # Tests that look at spread are undefined, and one of them decides.

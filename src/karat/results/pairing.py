@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karat.errors import NotComparable, UsageError
+from karat.metrics.grammar import parse
 from karat.metrics.registry import GOLD_ALONE
 from karat.records import dataclass
+from karat.results.depths import cutoff_of, depth_of
 from karat.results.fingerprints import Difference, find_differences, of_system
+from karat.results.top_lists import DEPTH
 from karat.stats.prediction_powered import tune_difference
 
 if TYPE_CHECKING:
@@ -87,9 +91,30 @@ def follows_lists(measure: Measure) -> bool:
     return measure.needs == GOLD_ALONE
 
 
-def have_same_lists(base: RunResult, run: RunResult) -> bool:
-    """Whether two runs returned the same docs in the same order for every query, as far as results hold lists."""
-    return run.ranked_lists is not None and run.ranked_lists == base.ranked_lists
+def have_same_lists(base: RunResult, run: RunResult, metric: str) -> bool:
+    """Whether two runs returned the same docs in the same order for every query, as far as a metric looks.
+
+    With other gold its values differ all the same, and then the lists show nothing.
+    """
+    same = run.ranked_lists is not None and run.ranked_lists == base.ranked_lists
+    return same and are_lists_held(run, metric) and have_same_values(base, run, metric)
+
+
+def are_lists_held(run: RunResult, metric: str) -> bool:
+    """Whether the lists that results hold, or know by a digest, are all that a metric looks at.
+
+    Without the docs that nobody judged, or those that are too new, other lists become the same.
+    """
+    measure, depth = parse(metric), depth_of(run)
+    if not follows_lists(measure) or run.policy.selects_by_gold or run.policy.as_of_filter:
+        return False
+    return min(cutoff_of(measure) or math.inf, math.inf if depth is None else depth) <= DEPTH
+
+
+def have_same_values(base: RunResult, run: RunResult, metric: str) -> bool:
+    """Whether two runs have the same value of a metric for every query."""
+    same = list(base.query_ids) == list(run.query_ids)
+    return same and np.array_equal(base.values[metric], run.values[metric], equal_nan=True)
 
 
 def have_same_rankings(base: RunResult, run: RunResult) -> bool:
