@@ -899,7 +899,7 @@ def test_lists_that_are_known_down_to_rank_100_are_identical_for_metrics_that_en
 def test_lists_that_conventions_made_the_same_are_not_identical() -> None:
     """Without the docs that nobody judged, lists with the relevant doc at rank 1 and at rank 3 are the same."""
     gold = {f"q{i}": {"a": 1} for i in range(40)}
-    runs = {"first": dict.fromkeys(gold, ["a", "x", "y"]), "third": dict.fromkeys(gold, ["z", "w", "a"])}
+    runs = {"first": {key: ["a", "x", "y"] for key in gold}, "third": {key: ["z", "w", "a"] for key in gold}}
     result = karat.evaluate(gold, runs, "ndcg@5", condensed=True, details=True)
     gate = "ndcg@5 no worse than first by 0.01"
     assert karat.check(result, [gate], candidate="third").verdict == "INCONCLUSIVE"
@@ -909,7 +909,7 @@ def test_lists_that_conventions_made_the_same_are_not_identical() -> None:
 
 def test_identical_lists_with_other_gold_show_nothing() -> None:
     gold = {f"q{i}": {"a": 1} for i in range(40)}
-    run = dict.fromkeys(gold, ["a", "x"])
+    run = {key: ["a", "x"] for key in gold}
     there = karat.evaluate(gold, {"r": run}, "hit@1", details=True)
     other = karat.evaluate({**gold, "q0": {"b": 1}}, {"r": run}, "hit@1", details=True)
     gate = ["hit@1 no worse than baseline by 0.03"]

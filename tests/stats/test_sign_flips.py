@@ -136,3 +136,17 @@ def test_p_is_never_zero_and_equal_differences_have_their_mean_for_ends() -> Non
         assert 0 < found.p[0] < 1e-9
     ((low, high),) = flip_signs(np.full((400, 1), 0.5), np.ones(400), levels=(0.95,)).ends
     assert (low[0], high[0]) == pytest.approx((0.5, 0.5), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_values_with_12_digits_are_tested_as_their_originals_are(seed: int) -> None:
+    """Shares of 3, 4, 5, 7 and 8 docs differ by multiples of 1/840, in files too, which keep 12 digits."""
+    rng = np.random.default_rng(seed)
+    relevant = rng.choice([3, 4, 5, 7, 8], 300)
+    before = rng.integers(0, relevant) / relevant
+    after = np.where(rng.random(300) < 0.8, before, np.maximum(before + rng.choice([-1, 1, 1], 300) / relevant, 0))
+    rounded = np.array([float(f"{share:.12g}") for share in before])
+    exact, read = (np.where(np.abs(d) < 1e-9, 0.0, d) for d in (after - before, after - rounded))
+    results = [flip_signs(moved[:, None], np.ones(300), levels=(0.95,)) for moved in (exact, read)]
+    assert results[0].draws.tolist() == results[1].draws.tolist() == [0]
+    assert results[0].p[0] == pytest.approx(results[1].p[0], rel=1e-9)

@@ -860,3 +860,12 @@ def test_a_diagnosis_says_what_is_odd_about_the_data_as_an_evaluation_does(tmp_p
     (tmp_path / "run.json").write_text(json.dumps(run))
     assert text in run_karat("diagnose", "gold.json", "run.json", cwd=tmp_path).stdout
     assert text not in karat.diagnose(gold, {q: ["a", "b"] for q in gold}).as_json()["remarks"]
+
+
+@pytest.mark.parametrize("held", [6, 10])
+def test_a_pool_that_could_fill_the_top_5_costs_nothing_and_a_bad_order_costs_what_the_top_5_lack(held: int) -> None:
+    """Of 20 relevant docs the pool holds 6 or 10, two of them at the top: recall(cap=true)@5 is 2/5, and could be 1."""
+    gold = {f"q{i:02d}": {f"d{j}": 1 for j in range(20)} for i in range(60)}
+    listed = ["d0", "d1", *(f"x{j}" for j in range(50 - held)), *(f"d{j}" for j in range(2, held))]
+    findings = karat.diagnose(gold, dict.fromkeys(gold, listed)).findings
+    assert [(f.code, f.weight, len(f.queries)) for f in findings] == [("reranker-or-k", pytest.approx(1 - 2 / 5), 60)]

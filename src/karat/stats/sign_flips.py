@@ -43,6 +43,8 @@ MOST_STEPS = 5040
 """A difference is at most so many steps, or has no step worth speaking of."""
 MOST_ATOMS = 1 << 15
 CLOSE = 1e-9
+SAME_SIZE = 1e-10
+"""Differences of sizes that are rounding alone: files keep values with 12 digits."""
 SEARCH = 100
 NEARER, NEARER_OF_FEW, FEW = 0.85, 0.45, 12
 """Means that are not so far from the middle as this share of an end's distance are not looked at at first.
@@ -122,7 +124,7 @@ class Sizes:
         if not len(order):
             return Sizes(np.zeros(0), np.zeros(0))
         sizes, counts = sizes[order], np.broadcast_to(units.counts[:, 0], len(sizes))[order]
-        first = np.flatnonzero(np.diff(sizes, prepend=-1.0) > TOLERANCE * sizes[-1])
+        first = np.flatnonzero(np.diff(sizes, prepend=-1.0) > SAME_SIZE * sizes[-1])
         return Sizes(sizes[first], np.add.reduceat(counts, first))
 
     @property
@@ -144,6 +146,7 @@ class Sizes:
         if not step:
             return 0.0
         steps = np.rint(self.sizes / step)
+        step = float(self.sizes @ steps / (steps @ steps))  # each step that was found carries the rounding of others
         apart = math.sqrt(float((self.counts * steps**2).sum()))
         even = bool((np.abs(self.sizes - steps * step) <= CLOSE * self.sizes[-1]).all())
         return step if even and 9 * apart < MOST_ATOMS else 0.0

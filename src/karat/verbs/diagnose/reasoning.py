@@ -88,7 +88,7 @@ def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Find
     while view.rows.sum() >= FEW_LEFT:
         states = [(one, _state(rule, one, limits)) for one in _views(rule, view)]
         open_question |= any(state is None for _, state in states)
-        confirmed = [one for one, state in states if state]
+        confirmed = [one for one, state in states if state and not (rule.needs_loss and not rule.loss(one).any())]
         if not confirmed:
             break
         worst = max(confirmed, key=lambda v: float(mean_of(rule.loss(v), v.units)))

@@ -137,6 +137,8 @@ class Rule:
     """More values that belong to the evidence."""
     before_gate: bool = False
     """Whether it is asked of the queries that the retrieval gate skips, too."""
+    needs_loss: bool = False
+    """Whether it is no finding where no query loses anything by it."""
     by_judge: bool = False
     """Whether a judge's grades count beside the gold, in the values that they feed; other rules stay on the gold."""
 
@@ -152,12 +154,13 @@ def _in_question(view: View) -> Floats:
 
 
 def _not_in_pool(view: View) -> Floats:
-    pool = view.values.get("pool of docs", view.values["pool"])
-    return _of_rows(view, 1.0 - pool)
+    """What the top 5 lack even if the pool is in perfect order."""
+    return _of_rows(view, 1.0 - view.values.get("reachable of docs", view.values["reachable"]))
 
 
 def _lost_after_pool(view: View) -> Floats:
-    return _of_rows(view, view.values["pool"] - view.values["recall@5"])
+    """What the top 5 lack beside the pool in perfect order."""
+    return _of_rows(view, np.maximum(view.values["reachable"] - view.values["recall@5"], 0.0))
 
 
 def _taken_places(view: View) -> Floats:
@@ -272,6 +275,7 @@ RULES: tuple[Rule, ...] = (
             "raise the raw k",
         ),
         shows=("pool",),
+        needs_loss=True,
     ),
     Rule(
         "pool",
@@ -285,6 +289,7 @@ RULES: tuple[Rule, ...] = (
             "read some of these docs: if the chunker splits or drops what answers the query, fix it first",
         ),
         unless=("chunker", "retriever"),
+        needs_loss=True,
     ),
     Rule(
         "reranker",

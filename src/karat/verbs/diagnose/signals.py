@@ -391,7 +391,9 @@ class _Reader:
         policy = replace(self.run.policy, missing="skip", level="doc")
         gold = qrels_by_doc(self.run.qrels, self.run.doc_of)
         rankings = align_lists(self.run, pool, policy, queries=self.queries, qrels=gold)
-        self.values["pool of docs"] = measure_over([POOL], rankings, self.ids)[POOL]
+        by_doc = measure_over([POOL, "num_rel"], rankings, self.ids)
+        self.values["pool of docs"] = by_doc[POOL]
+        self.values["reachable of docs"] = _reachable(by_doc[POOL], by_doc["num_rel"])
         self.labels["pool of docs"] = f"{self.labels['pool']}, by doc"
         self.values["gap to docs"] = self.values["pool of docs"] - self.values["pool"]
         self.labels["gap to docs"] = f"{self.labels['pool']}: by doc − by chunk"
@@ -462,11 +464,16 @@ def _of_pool(values: Mapping[str, Floats]) -> dict[str, Floats]:
         "recall@10": (values["precision@10"] * 10, np.full(len(gold), 10.0)),
         "rprec": (values["rprec"] * gold, gold),
     }
-    out = {"mrr of pool": np.where(there, values["mrr"], np.nan)}
+    out = {"mrr of pool": np.where(there, values["mrr"], np.nan), "reachable": _reachable(values["pool"], gold)}
     for name, (found, places) in hits.items():
         best = np.minimum(places, np.maximum(pool, 1.0))
         out[f"{name} of pool"] = np.where(there, np.minimum(found / np.maximum(best, 1.0), 1.0), np.nan)
     return out
+
+
+def _reachable(pool: Floats, gold: Floats) -> Floats:
+    """recall(cap=true)@5 of a perfect order of the pool, from its recall and the number of relevant docs."""
+    return np.minimum(pool * np.minimum(gold, DEEP), 5.0) / np.minimum(np.maximum(gold, 1.0), 5.0)
 
 
 def _count_relevant(rankings: Rankings, places: Mapping[str, float], query_ids: Sequence[str]) -> Floats:
