@@ -695,7 +695,7 @@ def _rank(lists: dict[str, Any], query: str, doc: str) -> int | None:
 def test_the_curve_says_whether_it_has_levelled_off(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
         note = page.inner_text("#sweep-note")
-        assert "has not levelled off by k = 20" in note or "levels off at k = " in note
+        assert note == "bm25 and dense have not levelled off by k = 20."
         page.set_viewport_size({"width": 390, "height": 800})
         shown = page.locator("#rows tbody tr[data-query]").first.locator("td:visible").all_text_contents()
         assert len(shown) == 2 and len(shown[0]) > 10  # the text and the change
@@ -1208,6 +1208,57 @@ def test_the_diagnosis_is_that_of_the_verb_and_names_rules_that_were_skipped(bro
         assert all(code in listed for code in found.unchecked)
         for finding in found.findings:
             assert finding.advice[0] in text
+
+
+def test_more_queries_of_a_finding_are_in_the_table(browser: Any, systems: Made) -> None:
+    found = karat.diagnose(karat.load(str(systems.folder / "runs/result.json.gz")), "dense")
+    number, finding = next((i, f) for i, f in enumerate(found.findings, start=1) if len(f.queries) > 8)
+    with opened(browser, systems.path) as page:
+        page.select_option("#run", "dense")
+        line = page.locator("#diagnosis > div:visible .findings > li").nth(number - 1).locator(".chips")
+        assert line.inner_text().startswith(f"{len(finding.queries)} queries lose by it, the worst first: ")
+        line.locator(f"text=and {len(finding.queries) - 8} more").click()
+        until(page, f"document.getElementById('outcome').value === 'finding-{number}'")
+        assert set(page.evaluate("state.hits.map(i => Q.ids[i])")) == set(finding.queries)
+        link = page.evaluate("location.hash")
+    with opened(browser, systems.path, link) as page:
+        assert set(page.evaluate("state.hits.map(i => Q.ids[i])")) == set(finding.queries)
+
+
+def test_gates_link_to_the_queries_of_their_segments_and_name_the_baseline_s_value(
+    browser: Any, tmp_path: Path
+) -> None:
+    """Of 40 queries 20 are of kind b: old has 15 of them first (0.75), new none."""
+    gold = {f"q{i:02}": ["a"] for i in range(40)}
+    table = {q: {"kind": "ab"[i % 2]} for i, q in enumerate(gold)}
+    old = {q: ["x", "a"] if i % 8 == 1 else ["a"] for i, q in enumerate(gold)}
+    new = {q: ["x", "a"] if i % 2 else ["a"] for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, {"old": old, "new": new}, "hit@1", queries=table, by="kind", details=True)
+    gates = ["hit@1 >= 0.5 where kind = b", "hit@1 >= 0.5 for every kind", "hit@1 no worse than baseline by 0.1"]
+    check = karat.check(result, gates, baseline="old")
+    karat.write_report(check, str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        links = page.eval_on_selector_all(
+            "#gates td ~ th a", "nodes => nodes.map(n => [n.textContent, n.getAttribute('href')])"
+        )
+        assert ["kind = b", "#field.kind=b&section=queries"] in links and len(links) == 3
+        values = page.eval_on_selector_all("#gates td[data-gate]", "nodes => nodes.map(n => n.innerText)")
+        assert "0.0000\nold 0.7500" in values and not [v for v in values if v.startswith("Δ") and "old" in v]
+        page.locator("#gates a", has_text="kind = b").first.click()
+        until(page, "state.hits.length === 20")
+        assert page.evaluate("location.hash") == "#field.kind=b&section=queries"
+        fix = page.inner_text("#verdict .fix:visible")
+        assert fix.startswith("What to fix: ") and page.locator("#diagnosis h3 bdi").first.text_content() in fix
+
+
+def test_a_gate_on_latency_says_which_queries_it_has_more(browser: Any, systems: Made) -> None:
+    """The demo has 218 queries with gold and 14 without an answer."""
+    check = karat.check(
+        karat.load(str(systems.folder / "runs/result.json.gz")), ["latency.p90 <= 50ms", "mrr@20 >= 0.1"]
+    )
+    found = {g.gate: (g.n, g.n_note) for g in page_of(source_of(check)).gates}
+    assert found["mrr@20 >= 0.1"] == (218, "")
+    assert found["latency.p90 <= 50ms"] == (232, "232 queries, 14 without an answer among them")
 
 
 def test_the_code_of_a_retriever_is_named_in_words(browser: Any, systems: Made) -> None:

@@ -5,6 +5,7 @@ Rules of thumb, shown beside values; never gates.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -113,10 +114,18 @@ def best_of_run(run: RunResult, metric: str) -> Values | None:
 def attainable_value(run: RunResult, metric: str, rows: NDArray[np.int64] | None = None) -> float | None:
     """The best aggregate that the gold allows, over all queries or these; None where it is not known."""
     values = best_of_run(run, metric)
-    if values is None:
-        return None
+    best = math.nan if values is None else _aggregate(run, metric, values, rows)
+    return None if best != best else best
+
+
+def value_over(run: RunResult, metric: str, rows: NDArray[np.int64] | None = None) -> float:
+    """The aggregate of a run over all queries or these; NaN where none has a value."""
+    return _aggregate(run, metric, run.values[metric], rows)
+
+
+def _aggregate(run: RunResult, metric: str, values: Values, rows: NDArray[np.int64] | None) -> float:
     weights = run.sampling.units(run.query_ids).weight if run.sampling.weights else None
     if rows is not None:
         values, weights = values[rows], weights[rows] if weights is not None else None
-    best, n = aggregate(parse(metric), values, weights)
-    return best if n else None
+    value, n = aggregate(parse(metric), values, weights)
+    return float(value) if n else math.nan

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from karat.align.term_ids import COLLAPSED
 from karat.model.policy import RELEVANT
-from karat.report.html.clean_text import plain
+from karat.report.html.clean_text import link_to, name, plain
 from karat.report.html.data import known, typeset
 from karat.report.html.model import (
     DiagnosisText,
@@ -102,22 +102,23 @@ def diagnosis_text(diagnosis: Diagnosis) -> DiagnosisText:
     return DiagnosisText(
         diagnosis.run,
         diagnosis.summary,
-        [_finding(f) for f in diagnosis.findings],
+        [_finding(f, diagnosis.run, number) for number, f in enumerate(diagnosis.findings, start=1)],
         list(diagnosis.undecided),
         list(diagnosis.skipped.items()),
         [plain(note) for note in diagnosis.notes],
     )
 
 
-def _finding(finding: Finding) -> FindingText:
+def _finding(finding: Finding, run: str, number: int) -> FindingText:
     return FindingText(
         finding.title,
         finding.subject,
         [*map(str, finding.evidence), f"over {finding.scope}"],
         finding.cause,
         list(finding.advice),
-        list(finding.queries[:LINKED]),
+        [(name(q), link_to([("query", name(q))])) for q in finding.queries[:LINKED]],
         len(finding.queries),
+        link_to([("show", f"finding-{number}"), ("run", run), ("section", "queries")]),
     )
 
 

@@ -89,6 +89,11 @@ class Finding:
     advice: tuple[str, ...]
     queries: tuple[str, ...]
 
+    @property
+    def heading(self) -> str:
+        """The title with what it is about: `One group of queries has lower recall (wording=other)`."""
+        return f"{self.title} ({self.subject})" if self.subject else self.title
+
     def as_json(self) -> JsonObject:
         return {
             "code": self.code,
@@ -153,11 +158,9 @@ class Diagnosis(Tabular):
     def _result(self) -> str:
         """What the rules find, in one sentence."""
         if self.findings:
-            first = self.findings[0]
-            about = f" ({first.subject})" if first.subject else ""
             more = len(self.findings) - 1
             tail = f"; and {more} more finding{'' if more == 1 else 's'}" if more else ""
-            return f"{first.title}{about}{tail}."
+            return f"{self.findings[0].heading}{tail}."
         if self.in_scope < FEW:
             return f"No problems found, but {self.in_scope:,} queries are too few to rule them out."
         return f"No problems that these {self.in_scope:,} queries can show."
@@ -169,8 +172,8 @@ class Diagnosis(Tabular):
             for f in self.findings
         ]
         cells = [
-            (f"{title} ({subject})" if subject else title, share_figure(weight).short, evidence, cause, f"{queries:,}")
-            for _, title, subject, weight, evidence, cause, queries in rows
+            (f.heading, share_figure(weight).short, evidence, cause, f"{queries:,}")
+            for f, (_, _, _, weight, evidence, cause, queries) in zip(self.findings, rows, strict=True)
         ]
         columns = ("code", "finding", "subject", "weight", "evidence", "cause", "queries")
         heads = ("finding", "weight", "evidence", "likely cause", "queries")
