@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -499,7 +500,7 @@ def test_the_page_names_the_stage_that_lost_a_doc(browser: Any, tmp_path: Path) 
             assert page.opens("q1")
             misses, query, every = (page.text_content(place) for place in ("#misses-table", "#query", "#never-table"))
             for text in (misses, query, every):
-                assert "rank 3 in retrieve, lost at rerank" in text  # a
+                assert "rank 3 after retrieve, dropped by rerank" in text  # a
             for text in (query, every):
                 assert "not returned" in text  # b, which no stage holds
             assert "never" not in misses + query + every
@@ -521,7 +522,7 @@ def test_a_result_without_lists_or_intervals_has_a_page(browser: Any, tmp_path: 
     with opened(browser, tmp_path / "r.html") as page:
         drawn(page)
         assert page.logged == []
-        test = "(1 query; p adj. 1.0000, randomization); lists end at rank 1"
+        test = "(1 query; adjusted p 1.0000, randomization); lists end at rank 1"
         assert page.text_content(".why") == f"b against a, ndcg@10: no significant difference {test}."
         assert page.count("#misses, #sweep, #funnel") == 0
 
@@ -1188,7 +1189,7 @@ def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Ma
         page.select_option("#metric", "mrr")
         assert page.count("#segments td.up, #segments td.down") == 0  # small segments are never significant
         assert (
-            "p adjusted: ndcg@10 (primary): Holm over 1 candidate, Benjamini–Hochberg over 3 segments"
+            "Adjusted p. ndcg@10, the primary metric: Holm over 1 candidate; Benjamini–Hochberg over 3 segments"
             in page.inner_text("#metrics")
         )
 
@@ -1201,7 +1202,7 @@ def test_the_diagnosis_is_that_of_the_verb_and_names_rules_that_were_skipped(bro
         assert [f.title for f in found.findings] == page.locator(
             "#diagnosis > div:visible h3 > bdi"
         ).all_text_contents()
-        assert found.summary in text
+        assert found.lead in text
         assert found.unchecked
         page.click("#diagnosis > div:visible summary")
         listed = page.inner_text("#diagnosis > div:visible details")
@@ -1259,6 +1260,54 @@ def test_a_gate_on_latency_says_which_queries_it_has_more(browser: Any, systems:
     found = {g.gate: (g.n, g.n_note) for g in page_of(source_of(check)).gates}
     assert found["mrr@20 >= 0.1"] == (218, "")
     assert found["latency.p90 <= 50ms"] == (232, "232 queries, 14 without an answer among them")
+
+
+def test_the_page_says_when_it_was_made_what_was_not_logged_and_p_once(browser: Any, systems: Made) -> None:
+    saved = karat.load(str(systems.folder / "runs/result.json.gz"))
+    assert saved.provenance is not None
+    with opened(browser, systems.path) as page:
+        facts, text = page.inner_text("#facts"), page.inner_text("main")
+        assert re.search(r"measured\n\d{4}-\d\d-\d\dT", facts) and "cost\nnot logged" in facts
+        assert "95%, each by what suits its metric; " in facts and "auto" not in facts
+        assert text.count("Adjusted p. ndcg@10, the primary metric: ") == 1
+        assert not re.search("unlisted", page.inner_text("#metrics"))
+    karat.write_report(saved, str(systems.folder / "again.html"))
+    assert saved.provenance.time in (systems.folder / "again.html").read_text("utf-8")
+
+
+def test_segments_that_share_conversations_are_named_beside_the_statement(tmp_path: Path) -> None:
+    """Every conversation has a query of each kind, so kinds cannot be tested apart; topics can."""
+    gold = {f"q{i:03}": ["a"] for i in range(120)}
+    table = {
+        q: {"conversation": f"c{i // 2}", "kind": "ab"[i % 2], "topic": "xy"[i // 2 % 2]} for i, q in enumerate(gold)
+    }
+    runs = {
+        "old": {q: ["a"] if i % 5 else ["x", "a"] for i, q in enumerate(gold)},
+        "new": {q: ["a"] if i % 7 else ["x", "a"] for i, q in enumerate(gold)},
+    }
+    found = karat.compare(gold, runs, "mrr", queries=table, by=["kind", "topic"], details=True)
+    (run,) = (run for run in page_of(source_of(found)).runs if run.name == "new")
+    assert "depend" in run.sentence and " topic (2 segments" in run.sentence
+    assert "Segments by kind share conversations: whether they differ in Δ mrr is not tested" in run.sentence
+
+
+def test_lists_are_named_where_a_doc_is_in_one_of_them(browser: Any, made: Made) -> None:
+    with opened(browser, made.path, "#query=q3") as page:
+        assert "→ rank in the list of new" in page.inner_text("#query .legend")
+        left, right = (page.locator(f"#query .lists > div:nth-child({n})").inner_text() for n in (1, 2))
+        assert (
+            re.search(r"not (in the (list|top 20) of|returned by) new", left) and " old" not in left.split("\n", 1)[1]
+        )
+        assert re.search(r"not (in the (list|top 20) of|returned by) old", right) and "the other" not in right
+
+
+def test_a_change_of_nothing_reads_0(browser: Any, made: Made) -> None:
+    with opened(browser, made.path) as page:
+        assert page.evaluate("[figure('mrr', 0, true), figure('mrr', 0), figure('mrr', 0.1, true)]") == [
+            "0",
+            "0.0000",
+            "+0.1000",
+        ]
 
 
 def test_the_code_of_a_retriever_is_named_in_words(browser: Any, systems: Made) -> None:

@@ -48,5 +48,5 @@ def name(text: str) -> str:
 
 
 def link_to(entries: Iterable[tuple[str, str]]) -> str:
-    """A link within the page that holds what is chosen: `#field.language=de&section=queries`."""
-    return "#" + "&".join(f"{quote(key, safe='.')}={quote(value, safe='')}" for key, value in entries)
+    """What a link within the page chooses: `field.language=de&section=queries`."""
+    return "&".join(f"{quote(key, safe='.')}={quote(value, safe='')}" for key, value in entries)

@@ -101,7 +101,7 @@ def diagnosis_text(diagnosis: Diagnosis) -> DiagnosisText:
     """The diagnosis of one run as `karat diagnose` prints it."""
     return DiagnosisText(
         diagnosis.run,
-        diagnosis.summary,
+        diagnosis.lead,
         [_finding(f, diagnosis.run, number) for number, f in enumerate(diagnosis.findings, start=1)],
         list(diagnosis.undecided),
         list(diagnosis.skipped.items()),
@@ -167,14 +167,16 @@ def prints_of(source: Source) -> list[tuple[str, str]]:
 def facts_of(source: Source) -> list[tuple[str, str]]:
     """Fingerprints, conventions, intervals, and what changed since the baseline."""
     result = source.result
-    facts = [(f"fingerprint of {n}", text) for n, text in prints_of(source)]
+    facts = [("measured", source.time)] if source.time else []
+    facts += [(f"fingerprint of {n}", text) for n, text in prints_of(source)]
     facts += [(n.replace("_", " "), str(value)) for n, value in result.conventions.items()]
     facts.append(("order", order_text(result.runs)))
     facts.append(("relevant", f"grade ≥ {RELEVANT:g} unless the metric sets rel="))
     sampling = result.runs[0].sampling
     resamples = f"{sampling.resamples:,} resamples, seed {sampling.seed}"
-    method = "betting, anytime-valid where possible" if sampling.sequential else sampling.method
-    facts.append(("intervals", f"{sampling.confidence:.0%}, {method}, {resamples}"))
+    method = "each by what suits its metric" if sampling.method == "auto" else f"all by {sampling.method}"
+    method = "betting, anytime-valid where possible" if sampling.sequential else method
+    facts.append(("intervals", f"{sampling.confidence:.0%}, {method}; {resamples}"))
     if all(run.top is None for run in result.runs) and not all(run.is_without_gold for run in result.runs):
         facts.append(("left out", "ranked lists, curves, misses and diagnosis: measured without details=True"))
     names = [r.name for r in result.runs]
@@ -189,6 +191,8 @@ def facts_by_run(runs: Sequence[RunResult]) -> dict[str, list[str]]:
     lacking = {k for run in runs for k, n in run.counts.items() if n and k not in ("queries", CASES)}
     for run in runs:
         mine = dict(describe_facts(run.facts))
+        if run.log is not None:
+            mine["cost"] = "logged" if run.log.cost else "not logged"
         mine |= {COUNTS.get(k, k.replace("_", " ")): f"{n:,}" for k, n in run.counts.items() if k in lacking}
         each.append(mine)
     labels = dict.fromkeys(label for mine in each for label in mine)

@@ -250,7 +250,8 @@ class DiagnosisText(Struct, frozen=True):
     """The diagnosis of one run: what was found, and which rules could not say anything."""
 
     run: str
-    summary: str
+    lead: str
+    """What to check first, and how many findings there are."""
     findings: list[FindingText]
     undecided: list[str]
     skipped: list[tuple[str, list[str]]]

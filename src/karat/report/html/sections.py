@@ -46,6 +46,7 @@ from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure, figure
 from karat.results.reading import read_value, value_over
 from karat.results.remarks import few_cases
+from karat.results.segment_changes import describe_shared_units
 from karat.results.words import SharedLevels, plural, queries_text
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ if TYPE_CHECKING:
     from karat.report.html.source import Source
     from karat.results.result import RunResult
 
-SENTENCE, WORD = 400, 80
-"""Characters of the sentence under the verdict, and of a name in it."""
+SENTENCE, WORD, SHORT = 400, 80, 24
+"""Characters of the sentence under the verdict, of a name in it, and of one in a column."""
 FEW = 3
 """Runs from which on there is a leaderboard."""
 TILES = 3
@@ -238,7 +239,15 @@ def _run_sentence(source: Source, run: RunResult) -> str:
         text = f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}"
     else:
         text = typeset(cut(plain(row.full_statement), SENTENCE))
-    return f"{text}.{_place(source, run)}{note}"
+    return f"{text}.{_untested_segments(source, run, row)}{_place(source, run)}{note}"
+
+
+def _untested_segments(source: Source, run: RunResult, row: Decision | None) -> str:
+    """Which segments are not among those that the statement is about, since they share queries or conversations."""
+    base = next((r for r in source.result.runs if r.name == source.base), None)
+    if row is None or not row.interactions or base is None:
+        return ""
+    return "".join(f" {text[:1].upper()}{text[1:]}." for text in describe_shared_units(base, run, row.metric))
 
 
 def _place(source: Source, run: RunResult) -> str:
@@ -423,7 +432,7 @@ def _baseline_text(row: JudgedGate, source: Source) -> str:
             return ""
         rows = slices[0].rows
     value = value_over(base, gate.metric, rows)
-    return f"{base.name} {typeset(figure(gate.metric, value).text)}" if value == value else ""
+    return f"{cut(plain(base.name), SHORT)} {typeset(figure(gate.metric, value).text)}" if value == value else ""
 
 
 def _sentences(*parts: str) -> str:
@@ -485,7 +494,7 @@ def _params(metric: str) -> str:
     return ", ".join(
         f"{n} = {value:g}" if isinstance(value, float) else f"{n} = {value}"
         for n, value in values
-        if value not in (None, (), "", False)
+        if value not in (None, (), "", False) and not (n == "unlisted" and not measure.param("gains"))
     )
 
 
@@ -496,7 +505,7 @@ def _family(source: Source) -> str:
     )
     family = describe_families([d for d in source.comparisons if d.candidate not in others])
     names = " and ".join(cut(plain(name), WORD) for name in others)
-    return f"{family}; {names}, which no gate judges, apart from these" if family and others else family
+    return f"{family}. {names}, which no gate judges, apart from these" if family and others else family
 
 
 # Provenance.

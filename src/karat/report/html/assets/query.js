@@ -42,12 +42,12 @@ function listsOf(i, depth) {
   const grades = [...new Set(pair.flatMap((r) => listOf(r, i)[1].slice(0, depth)))].filter((g) => g !== null).sort((a, b) => b - a);
   const legend = el("div", { class: "legend" }, grades.map((g) => el("span", {}, el("i", { class: gradeClass(g) }), "grade " + g)),
     hasGold ? el("span", {}, el("i", { class: "unjudged" }), "unjudged") : null, pair.length === 2 ? [el("span", { class: "joins" }, "lines join the same doc"),
-      el("span", {}, "▲ ▼ ranks gained and lost"), el("span", {}, "→ rank in the other list")] : null);
+      el("span", {}, "▲ ▼ ranks gained and lost"), el("span", {}, "→ rank in the list of ", own(pair[1]))] : null);
   const position = (doc, n, rank) => {
     if (pair.length !== 2) return null;
     const other = pair[1 - n], length = listOf(other, i)[0].length, gold = hasGold && Q.gold[i].find((g) => g[0] === doc);
     const there = places[1 - n].get(doc) ?? (gold && rankOf(gold, other)) ?? null;
-    if (there === null) return el("span", { class: "move" }, gold ? "not returned by the other" : length < TOP ? "not in the other list" : `not in the other top ${TOP}`);
+    if (there === null) return el("span", { class: "move" }, gold ? "not returned by " : length < TOP ? "not in the list of " : `not in the top ${TOP} of `, own(other));
     if (n === 0) return there > depth ? el("span", { class: "move" }, "→ " + there) : null;
     return el("span", { class: "move" }, there === rank ? "=" : (there > rank ? "▲" : "▼") + Math.abs(there - rank), el("span", { class: "sr" }, " from rank " + there));
   };
