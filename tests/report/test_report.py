@@ -1267,28 +1267,31 @@ def test_the_page_says_when_it_was_made_what_was_not_logged_and_p_once(browser: 
     assert saved.provenance is not None
     with opened(browser, systems.path) as page:
         facts, text = page.inner_text("#facts"), page.inner_text("main")
-        assert re.search(r"measured\n\d{4}-\d\d-\d\dT", facts) and "cost\nnot logged" in facts
+        assert re.search(r"measured\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", facts) and "cost\nnot logged" in facts
         assert "95%, each by what suits its metric; " in facts and "auto" not in facts
         assert text.count("Adjusted p. ndcg@10, the primary metric: ") == 1
         assert not re.search("unlisted", page.inner_text("#metrics"))
     karat.write_report(saved, str(systems.folder / "again.html"))
-    assert saved.provenance.time in (systems.folder / "again.html").read_text("utf-8")
+    assert saved.provenance.time[:10] in (systems.folder / "again.html").read_text("utf-8")
 
 
 def test_segments_that_share_conversations_are_named_beside_the_statement(tmp_path: Path) -> None:
-    """Every conversation has a query of each kind, so kinds cannot be tested apart; topics can."""
+    """Every conversation has a query of each kind and type, so these cannot be tested apart; topics can."""
     gold = {f"q{i:03}": ["a"] for i in range(120)}
     table = {
-        q: {"conversation": f"c{i // 2}", "kind": "ab"[i % 2], "topic": "xy"[i // 2 % 2]} for i, q in enumerate(gold)
+        q: {"conversation": f"c{i // 2}", "kind": "ab"[i % 2], "type": "cd"[i % 2], "topic": "xy"[i // 2 % 2]}
+        for i, q in enumerate(gold)
     }
     runs = {
         "old": {q: ["a"] if i % 5 else ["x", "a"] for i, q in enumerate(gold)},
         "new": {q: ["a"] if i % 7 else ["x", "a"] for i, q in enumerate(gold)},
     }
-    found = karat.compare(gold, runs, "mrr", queries=table, by=["kind", "topic"], details=True)
+    found = karat.compare(gold, runs, "mrr", queries=table, by=["kind", "type", "topic"], details=True)
     (run,) = (run for run in page_of(source_of(found)).runs if run.name == "new")
     assert "depend" in run.sentence and " topic (2 segments" in run.sentence
-    assert "Segments by kind share conversations: whether they differ in Δ mrr is not tested" in run.sentence
+    assert (
+        "Segments by kind and by type share conversations: whether they differ in Δ mrr is not tested" in run.sentence
+    )
 
 
 def test_lists_are_named_where_a_doc_is_in_one_of_them(browser: Any, made: Made) -> None:

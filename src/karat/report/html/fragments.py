@@ -167,7 +167,7 @@ def prints_of(source: Source) -> list[tuple[str, str]]:
 def facts_of(source: Source) -> list[tuple[str, str]]:
     """Fingerprints, conventions, intervals, and what changed since the baseline."""
     result = source.result
-    facts = [("measured", source.time)] if source.time else []
+    facts = [("measured", source.time.replace("T", " ").replace("+00:00", " UTC"))] if source.time else []
     facts += [(f"fingerprint of {n}", text) for n, text in prints_of(source)]
     facts += [(n.replace("_", " "), str(value)) for n, value in result.conventions.items()]
     facts.append(("order", order_text(result.runs)))

@@ -505,7 +505,7 @@ def _family(source: Source) -> str:
     )
     family = describe_families([d for d in source.comparisons if d.candidate not in others])
     names = " and ".join(cut(plain(name), WORD) for name in others)
-    return f"{family}. {names}, which no gate judges, apart from these" if family and others else family
+    return f"{family}. Apart from these: {names}, which no gate judges" if family and others else family
 
 
 # Provenance.
