@@ -1030,9 +1030,9 @@ def test_auto_level_of_a_large_dict_is_that_of_the_same_file(tmp_path: Path) -> 
 def test_auto_level_says_what_it_took() -> None:
     run = {"q1": ["d1#2", "d2#1"]}
     result = karat.evaluate({"q1": {"d1": 1, "d2": 1, "d3": 1}}, run, "map", cache=False)
-    assert "matched by doc: 0 of 3 gold ids are chunks in the run, 2 are docs of these" in result.notes
+    assert "matched by doc: 0 of 3 gold ids are chunks of the run, 2 are its docs" in result.notes
     result = karat.evaluate({"q1": {"d1#2": 1, "d3#1": 1}}, run, "map", cache=False)
-    assert "matched by chunk: 1 of 2 gold ids are chunks in the run, 0 are docs of these" in result.notes
+    assert "matched by chunk: 1 of 2 gold ids are chunks of the run, none are its docs" in result.notes
 
 
 def with_doc_column(rows: Sequence[tuple[str, str, str, float]], folder: Path) -> dict[str, Any]:

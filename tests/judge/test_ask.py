@@ -158,7 +158,7 @@ def test_a_judge_that_grades_by_order_and_length_is_seen(server: Server, folder:
     assert (done.returncode, done.stderr) == (0, "")
     assert "40 pairs graded again: 70 calls" in done.stdout and "50 answers from the cache" in done.stdout
     table = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
-    assert "+0.0000" in table["unchanged"] and " 0.0% " in table["unchanged"]
+    assert " 0 [0.000, 0.000]" in table["unchanged"] and " 0.0% " in table["unchanged"]
     for form, way in (("second half first", "lower"), ("text twice", "higher")):
         assert f"The judge grades the same content {way} in this form: {form}" in done.stdout, done.stdout
     assert (folder / "judged.jsonl").read_bytes() == before

@@ -99,7 +99,7 @@ def test_cases_that_can_detect_nothing_say_so(tmp_path: Path) -> None:
     comparison = karat.compare(path, {"mine": mine, "other": other}, "hit@1")
     assert comparison["hit@1"].detectable > 1
     assert comparison.notes[-1] == "3 cases can detect no difference in hit@1, however large (other against mine)"
-    assert "3 can show no difference, however large" in comparison["hit@1"].statement
+    assert "3 can detect no difference, however large" in comparison["hit@1"].statement
 
 
 def test_hpo_may_be_written_in_capitals(tmp_path: Path) -> None:

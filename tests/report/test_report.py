@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -499,7 +500,7 @@ def test_the_page_names_the_stage_that_lost_a_doc(browser: Any, tmp_path: Path) 
             assert page.opens("q1")
             misses, query, every = (page.text_content(place) for place in ("#misses-table", "#query", "#never-table"))
             for text in (misses, query, every):
-                assert "rank 3 in retrieve, lost at rerank" in text  # a
+                assert "rank 3 after retrieve, dropped by rerank" in text  # a
             for text in (query, every):
                 assert "not returned" in text  # b, which no stage holds
             assert "never" not in misses + query + every
@@ -521,7 +522,7 @@ def test_a_result_without_lists_or_intervals_has_a_page(browser: Any, tmp_path: 
     with opened(browser, tmp_path / "r.html") as page:
         drawn(page)
         assert page.logged == []
-        test = "(1 query; p adj. 1.0000, randomization); lists end at rank 1"
+        test = "(1 query; adjusted p 1.0000, randomization); lists end at rank 1"
         assert page.text_content(".why") == f"b against a, ndcg@10: no significant difference {test}."
         assert page.count("#misses, #sweep, #funnel") == 0
 
@@ -695,7 +696,7 @@ def _rank(lists: dict[str, Any], query: str, doc: str) -> int | None:
 def test_the_curve_says_whether_it_has_levelled_off(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
         note = page.inner_text("#sweep-note")
-        assert "has not levelled off by k = 20" in note or "levels off at k = " in note
+        assert note == "bm25 and dense have not levelled off by k = 20."
         page.set_viewport_size({"width": 390, "height": 800})
         shown = page.locator("#rows tbody tr[data-query]").first.locator("td:visible").all_text_contents()
         assert len(shown) == 2 and len(shown[0]) > 10  # the text and the change
@@ -1188,7 +1189,7 @@ def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Ma
         page.select_option("#metric", "mrr")
         assert page.count("#segments td.up, #segments td.down") == 0  # small segments are never significant
         assert (
-            "p adjusted: ndcg@10 (primary): Holm over 1 candidate, Benjamini–Hochberg over 3 segments"
+            "Adjusted p. ndcg@10, the primary metric: Holm over 1 candidate; Benjamini–Hochberg over 3 segments"
             in page.inner_text("#metrics")
         )
 
@@ -1201,13 +1202,115 @@ def test_the_diagnosis_is_that_of_the_verb_and_names_rules_that_were_skipped(bro
         assert [f.title for f in found.findings] == page.locator(
             "#diagnosis > div:visible h3 > bdi"
         ).all_text_contents()
-        assert found.summary in text
+        assert found.lead in text
         assert found.unchecked
         page.click("#diagnosis > div:visible summary")
         listed = page.inner_text("#diagnosis > div:visible details")
         assert all(code in listed for code in found.unchecked)
         for finding in found.findings:
             assert finding.advice[0] in text
+
+
+def test_more_queries_of_a_finding_are_in_the_table(browser: Any, systems: Made) -> None:
+    found = karat.diagnose(karat.load(str(systems.folder / "runs/result.json.gz")), "dense")
+    number, finding = next((i, f) for i, f in enumerate(found.findings, start=1) if len(f.queries) > 8)
+    with opened(browser, systems.path) as page:
+        page.select_option("#run", "dense")
+        line = page.locator("#diagnosis > div:visible .findings > li").nth(number - 1).locator(".chips")
+        assert line.inner_text().startswith(f"{len(finding.queries)} queries lose by it, the worst first: ")
+        line.locator(f"text=and {len(finding.queries) - 8} more").click()
+        until(page, f"document.getElementById('outcome').value === 'finding-{number}'")
+        assert set(page.evaluate("state.hits.map(i => Q.ids[i])")) == set(finding.queries)
+        link = page.evaluate("location.hash")
+    with opened(browser, systems.path, link) as page:
+        assert set(page.evaluate("state.hits.map(i => Q.ids[i])")) == set(finding.queries)
+
+
+def test_gates_link_to_the_queries_of_their_segments_and_name_the_baseline_s_value(
+    browser: Any, tmp_path: Path
+) -> None:
+    """Of 40 queries 20 are of kind b: old has 15 of them first (0.75), new none."""
+    gold = {f"q{i:02}": ["a"] for i in range(40)}
+    table = {q: {"kind": "ab"[i % 2]} for i, q in enumerate(gold)}
+    old = {q: ["x", "a"] if i % 8 == 1 else ["a"] for i, q in enumerate(gold)}
+    new = {q: ["x", "a"] if i % 2 else ["a"] for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, {"old": old, "new": new}, "hit@1", queries=table, by="kind", details=True)
+    gates = ["hit@1 >= 0.5 where kind = b", "hit@1 >= 0.5 for every kind", "hit@1 no worse than baseline by 0.1"]
+    check = karat.check(result, gates, baseline="old")
+    karat.write_report(check, str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        links = page.eval_on_selector_all(
+            "#gates td ~ th a", "nodes => nodes.map(n => [n.textContent, n.getAttribute('href')])"
+        )
+        assert ["kind = b", "#field.kind=b&section=queries"] in links and len(links) == 3
+        values = page.eval_on_selector_all("#gates td[data-gate]", "nodes => nodes.map(n => n.innerText)")
+        assert "0.0000\nold 0.7500" in values and not [v for v in values if v.startswith("Δ") and "old" in v]
+        page.locator("#gates a", has_text="kind = b").first.click()
+        until(page, "state.hits.length === 20")
+        assert page.evaluate("location.hash") == "#field.kind=b&section=queries"
+        fix = page.inner_text("#verdict .fix:visible")
+        assert fix.startswith("What to fix: ") and page.locator("#diagnosis h3 bdi").first.text_content() in fix
+
+
+def test_a_gate_on_latency_says_which_queries_it_has_more(browser: Any, systems: Made) -> None:
+    """The demo has 218 queries with gold and 14 without an answer."""
+    check = karat.check(
+        karat.load(str(systems.folder / "runs/result.json.gz")), ["latency.p90 <= 50ms", "mrr@20 >= 0.1"]
+    )
+    found = {g.gate: (g.n, g.n_note) for g in page_of(source_of(check)).gates}
+    assert found["mrr@20 >= 0.1"] == (218, "")
+    assert found["latency.p90 <= 50ms"] == (232, "232 queries, 14 without an answer among them")
+
+
+def test_the_page_says_when_it_was_made_what_was_not_logged_and_p_once(browser: Any, systems: Made) -> None:
+    saved = karat.load(str(systems.folder / "runs/result.json.gz"))
+    assert saved.provenance is not None
+    with opened(browser, systems.path) as page:
+        facts, text = page.inner_text("#facts"), page.inner_text("main")
+        assert re.search(r"measured\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", facts) and "cost\nnot logged" in facts
+        assert "95%, each by what suits its metric; " in facts and "auto" not in facts
+        assert text.count("Adjusted p. ndcg@10, the primary metric: ") == 1
+        assert not re.search("unlisted", page.inner_text("#metrics"))
+    karat.write_report(saved, str(systems.folder / "again.html"))
+    assert saved.provenance.time[:10] in (systems.folder / "again.html").read_text("utf-8")
+
+
+def test_segments_that_share_conversations_are_named_beside_the_statement(tmp_path: Path) -> None:
+    """Every conversation has a query of each kind and type, so these cannot be tested apart; topics can."""
+    gold = {f"q{i:03}": ["a"] for i in range(120)}
+    table = {
+        q: {"conversation": f"c{i // 2}", "kind": "ab"[i % 2], "type": "cd"[i % 2], "topic": "xy"[i // 2 % 2]}
+        for i, q in enumerate(gold)
+    }
+    runs = {
+        "old": {q: ["a"] if i % 5 else ["x", "a"] for i, q in enumerate(gold)},
+        "new": {q: ["a"] if i % 7 else ["x", "a"] for i, q in enumerate(gold)},
+    }
+    found = karat.compare(gold, runs, "mrr", queries=table, by=["kind", "type", "topic"], details=True)
+    (run,) = (run for run in page_of(source_of(found)).runs if run.name == "new")
+    assert "depend" in run.sentence and " topic (2 segments" in run.sentence
+    assert (
+        "Segments by kind and by type share conversations: whether they differ in Δ mrr is not tested" in run.sentence
+    )
+
+
+def test_lists_are_named_where_a_doc_is_in_one_of_them(browser: Any, made: Made) -> None:
+    with opened(browser, made.path, "#query=q3") as page:
+        assert "→ rank in the list of new" in page.inner_text("#query .legend")
+        left, right = (page.locator(f"#query .lists > div:nth-child({n})").inner_text() for n in (1, 2))
+        assert (
+            re.search(r"not (in the (list|top 20) of|returned by) new", left) and " old" not in left.split("\n", 1)[1]
+        )
+        assert re.search(r"not (in the (list|top 20) of|returned by) old", right) and "the other" not in right
+
+
+def test_a_change_of_nothing_reads_0(browser: Any, made: Made) -> None:
+    with opened(browser, made.path) as page:
+        assert page.evaluate("[figure('mrr', 0, true), figure('mrr', 0), figure('mrr', 0.1, true)]") == [
+            "0",
+            "0.0000",
+            "+0.1000",
+        ]
 
 
 def test_the_code_of_a_retriever_is_named_in_words(browser: Any, systems: Made) -> None:

@@ -72,11 +72,11 @@ def test_the_verdict_is_that_of_the_run_that_was_judged(browser: Any, tmp_path: 
     with opened(browser, tmp_path / "r.html") as page:
         assert page.title() == "BLOCK: fair against weak · Karat"
         assert page.inner_text("h1").endswith("BLOCK: fair") and page.inner_text("#gates-title") == "Gates of fair"
-        assert "not judged" not in page.inner_text("#verdict")
+        assert "has none" not in page.inner_text("#verdict")
         page.select_option("#run", "good")
         assert page.title() == "good against weak (not judged; fair: BLOCK) · Karat"
         assert page.inner_text("h1").endswith("BLOCK: fair")
-        assert "good was not judged: gates and verdict are of fair." in page.inner_text("#verdict .of-run:visible")
+        assert "The gates and the verdict are for fair; good has none." in page.inner_text("#verdict .of-run:visible")
 
 
 def test_runs_that_no_gate_judges_are_compared_apart_from_the_candidate(browser: Any, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_runs_that_no_gate_judges_are_compared_apart_from_the_candidate(browser:
             drawn(page)
             board = page.inner_text("#ranking")
             assert "not compared" not in board and whole.figure.text in board
-            assert "good, which no gate judges, apart from these" in board
+            assert "Apart from these: good, which no gate judges." in board
             assert page.locator("#ranking tr", has_text="not gated").get_attribute("data-system") == "good"
             page.select_option("#run", "good")
             drawn(page)
@@ -182,6 +182,79 @@ def test_a_link_lands_where_it_leads_once_all_charts_are_drawn(browser: Any, pag
         place = f"document.getElementById('{target}').getBoundingClientRect().top"
         foot = "document.documentElement.scrollHeight - innerHeight - scrollY"
         until(page, f"Math.abs({place} - 100) < 60 || {foot} < 2")
+
+
+def lands_on_queries(page: Any) -> None:
+    """Wait until the table of queries stands at the top, or the page ends."""
+    drawn(page)
+    place = "document.getElementById('queries').getBoundingClientRect().top"
+    foot = "document.documentElement.scrollHeight - innerHeight - scrollY"
+    until(page, f"Math.abs({place} - 100) < 70 || {foot} < 2")
+
+
+@pytest.mark.parametrize("section", ["Diagnosis", "Verdict", "Misses"])
+def test_the_link_of_a_query_that_is_opened_after_the_menu_leads_to_the_query(
+    browser: Any, page_of_check: Path, section: str
+) -> None:
+    with opened(browser, page_of_check) as page:
+        page.click(f"nav a >> text={section}")
+        assert "section=" in page.evaluate("location.hash")
+        page.locator("#moved-lists a[href^='#query']").first.click()
+        link = page.evaluate("location.hash")
+        assert link.startswith("#query=") and "section" not in link
+        page.click("nav a >> text=Segments")  # who goes elsewhere after that leads there
+        assert page.evaluate("location.hash").endswith("&section=segments")
+    with opened(browser, page_of_check, link) as page:
+        lands_on_queries(page)
+
+
+@pytest.mark.parametrize(
+    "link", ["#show=broken", "#search=q1", "#field.topic=t1", "#show=miss&field.topic=t2", "#sort=-id"]
+)
+def test_a_link_with_filters_or_an_order_leads_to_the_queries(browser: Any, page_of_check: Path, link: str) -> None:
+    with opened(browser, page_of_check, link) as page:
+        lands_on_queries(page)
+        assert page.evaluate("location.hash") == link
+
+
+def test_a_filter_after_the_menu_leads_to_the_queries(browser: Any, page_of_check: Path) -> None:
+    with opened(browser, page_of_check) as page:
+        page.click("nav a >> text=Metrics")
+        page.select_option("#outcome", "broken")
+        assert page.evaluate("location.hash") == "#show=broken"
+        page.click("nav a >> text=Metrics")
+        page.click("#rows thead th:first-child button")
+        assert "section" not in page.evaluate("location.hash")
+
+
+def test_enter_after_a_link_and_j_leaves_the_query_open(browser: Any, page_of_check: Path) -> None:
+    with opened(browser, page_of_check) as page:
+        page.locator("#moved-lists a[href^='#query']").first.click()
+        until(page, "document.activeElement.id === 'query'")
+        for _ in range(3):
+            page.keyboard.press("j")
+        link = page.evaluate("location.hash")
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(100)
+        assert page.evaluate("location.hash") == link
+
+
+def test_the_link_of_a_query_is_copied(browser: Any, page_of_check: Path) -> None:
+    with opened(browser, page_of_check) as page:
+        page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+        page.select_option("#metric", "mrr")
+        page.click("#query >> text=Copy link")
+        until(page, "window.copied")
+        link = page.evaluate("window.copied")
+        assert link.endswith(f"r.html#query={page.opened()}&metric=mrr")
+
+
+def test_a_tooltip_of_the_forest_has_no_empty_line(browser: Any, page_of_check: Path) -> None:
+    with opened(browser, page_of_check) as page:
+        rows = page.evaluate("forestSpec().data.values.map(r => [r.pooled, r.tip])")
+    assert rows[0][1].keys() >= {"segment", "Δ", "queries"}
+    assert all(all(tip.values()) and ("pooled Δ" in tip) == (pooled != "") for pooled, tip in rows)
+    assert {pooled != "" for pooled, _ in rows} == {True, False}
 
 
 def test_the_worst_queries_come_first_whichever_way_a_metric_is_better(browser: Any, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_notes_on_the_data_are_the_same_in_every_output(capsys: pytest.CaptureFi
     check = karat.check(result, ["map >= 0.1"], baseline="old")
     wanted = (
         "old: 1 query of the gold without results",
-        "new: 1 query of the gold got an empty list",
+        "new: nothing was returned for 1 judged query",
         "lists of old end at rank 2, so ndcg@10 counts nothing below it",
         "lists of old end at rank 2, of new at rank 3, so map does not compare them fairly",
     )

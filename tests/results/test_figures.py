@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def numbers(text: str) -> list[float]:
         (difference_figure("cost.usd.sum", 0.01439, -0.0858, 0.1168), "+0.0144 [-0.0858, 0.1168]"),
         (difference_figure("ndcg@10", -0.158, -0.259, -0.081), "-0.1580 [-0.259, -0.081]"),
         (difference_figure("latency.p90", 0.3563, 0.3, 0.4), "+0.36 ms [0.30, 0.40]"),
-        (difference_figure("ndcg@10", -1e-13), "+0.0000"),
+        (difference_figure("ndcg@10", -1e-13), "0"),
+        (difference_figure("latency.p90", 0.0, -0.2, 0.2), "0 ms [-0.20, 0.20]"),
         (difference_figure("ndcg@10", 4e-5), "+0.000040"),
     ],
 )
@@ -85,6 +87,18 @@ def test_an_end_that_is_not_zero_is_not_printed_as_zero() -> None:
     assert difference_figure("mrr", 0.02, 0.0, 0.047).interval == "[0.000, 0.047]"
 
 
+def test_what_a_threshold_divides_is_printed_on_its_side() -> None:
+    """−0.05977 is above −0.06, and 0.39999 below 0.4: both round to the threshold in the usual digits."""
+    fall = difference_figure("ndcg@10", 0.032, -0.05977, 0.124)
+    assert fall.interval == "[-0.060, 0.124]"
+    assert replace(fall, threshold=-0.06).interval == "[-0.0598, 0.124]"
+    assert replace(fall, threshold=-0.05977).interval == "[-0.05977, 0.124]"  # the end is the threshold
+    small = difference_figure("ndcg@10", -0.05, -0.09, -0.0299)
+    assert replace(small, threshold=-0.03).size_interval == "[0.0299, 0.090]"
+    value = replace(figure("recall@5", 0.399993, 0.35, 0.45), threshold=0.4)
+    assert (value.text, value.short, value.interval) == ("0.39999", "0.39999", "[0.350, 0.450]")
+
+
 def test_a_p_that_is_only_known_to_be_below_a_bound_says_so() -> None:
     assert (p_text(0.00009996), p_text(0.0001), p_text(0.00009)) == ("0.0001", "0.0001", "9.0e-05")  # never 1.0e-04
     assert (p_text(LEAST_P), p_text(3e-20), p_text(2e-12)) == ("< 1e-12", "3.0e-20", "2.0e-12")
@@ -96,7 +110,7 @@ def test_a_p_that_is_only_known_to_be_below_a_bound_says_so() -> None:
     ).rows
     for row in rows:
         assert row.p[row.decided_by] == LEAST_P and row.p_adjusted == 2 * LEAST_P
-        assert row.p_adjusted_text == "< 2.0e-12" and "p adj. < 2.0e-12" in row.statement
+        assert row.p_adjusted_text == "< 2.0e-12" and "adjusted p < 2.0e-12" in row.statement
 
 
 def test_no_metric_is_formatted_anywhere_else() -> None:

@@ -22,18 +22,29 @@ PERFECT = {q: ["a", "b", "x", "y", "z"] for q in QUERIES}
 
 def test_a_value_has_its_band_and_its_target() -> None:
     run = karat.evaluate(GOLD, {q: ["a", "x"] for q in QUERIES}, "recall@10,mrr,precision@5,hit@5").runs[0]
-    assert read_value(run, "recall@10").text == "fair; target 0.9 not reached"  # type: ignore[union-attr]
-    assert read_value(run, "mrr").text == "strict target 0.9 reached"  # type: ignore[union-attr]
+    assert read_value(run, "recall@10").text == "fair (from 0.4); below the usual target of 0.9"  # type: ignore[union-attr]
+    assert read_value(run, "mrr").text == "reaches the usual target of 0.8 and the strict one of 0.9"  # type: ignore[union-attr]
     # Two relevant docs: precision@5 cannot exceed 2 / 5.
-    assert read_value(run, "precision@5").text == "the gold allows at most 0.400 (target 0.7)"  # type: ignore[union-attr]
+    assert read_value(run, "precision@5").text == "the gold allows at most 0.400 (the usual target is 0.7)"  # type: ignore[union-attr]
     assert read_value(run, "hit@5") is None
-    assert readings_text(run).startswith("recall@10 fair; target 0.9 not reached · mrr strict target 0.9 reached")
+    assert readings_text(run).startswith("recall@10 fair (from 0.4); below the usual target of 0.9 · mrr reaches")
 
 
 def test_a_mean_reciprocal_rank_between_the_targets_misses_the_strict_one() -> None:
     lists = {q: (["a"] if i % 10 < 7 else ["x", "a"]) for i, q in enumerate(QUERIES)}  # .7 + .3 / 2 = .85
     run = karat.evaluate(GOLD, lists, "mrr").runs[0]
-    assert read_value(run, "mrr").text == "target 0.8 reached, strict target 0.9 not"  # type: ignore[union-attr]
+    assert read_value(run, "mrr").text == "reaches the usual target of 0.8, not the strict one of 0.9"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("found", "text"), [(20, "excellent (from 0.9)"), (11, "good (from 0.5)"), (2, "poor (below 0.3)")]
+)
+def test_a_band_says_where_it_begins_and_the_lowest_where_it_ends(found: int, text: str) -> None:
+    """Of 20 queries so many have ndcg@10 1, the others 0: 1, 0.55 and 0.1."""
+    run = karat.evaluate(GOLD, {q: PERFECT[q] if i < found else ["x"] for i, q in enumerate(QUERIES)}, "ndcg@10").runs[
+        0
+    ]
+    assert read_value(run, "ndcg@10").text == text  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("metric", [m.name for m in karat.all_metrics() if m.monotone and m.higher_is_better])
@@ -64,7 +75,7 @@ def test_chunks_that_all_count_are_not_limited_by_the_number_of_gold_docs(tmp_pa
     gold = {q: ["a"] for q in QUERIES}
     result = karat.evaluate(gold, tmp_path / "log.jsonl", "precision@5", chunk_credit="all")
     assert result.mean["precision@5"] == 1.0
-    assert read_value(result.runs[0], "precision@5").text == "target 0.7 reached"  # type: ignore[union-attr]
+    assert read_value(result.runs[0], "precision@5").text == "reaches the usual target of 0.7"  # type: ignore[union-attr]
 
 
 @pytest.fixture
@@ -78,7 +89,7 @@ def files(tmp_path: Path) -> Path:
 
 def test_every_output_has_the_reading(files: Path) -> None:
     names = ("-m", "precision@5,ndcg@10")
-    limit = "the gold allows at most 0.400 (target 0.7)"
+    limit = "the gold allows at most 0.400 (the usual target is 0.7)"
     one = run_karat("evaluate", "gold.txt", "good.run", *names, cwd=files, COLUMNS="160")
     assert limit in one.stdout and "excellent" in one.stdout
     arguments = ("--json", "out.json", "--markdown", "out.md", "--html", "out.html", "--save", "saved.json")
@@ -145,6 +156,6 @@ def test_every_purpose_names_a_metric_that_can_be_parsed() -> None:
 def test_empty_result_lists_are_counted_in_a_warning() -> None:
     lists = {q: (["a"] if i % 4 else []) for i, q in enumerate(QUERIES)}
     result = karat.evaluate(GOLD, lists, "recall@10")
-    assert any("5 queries of the gold got an empty list" in note for note in result.notes)
+    assert any("nothing was returned for 5 judged queries" in note for note in result.notes)
     without = karat.evaluate(GOLD, {q: docs for q, docs in lists.items() if docs}, "recall@10")
     assert not any("empty result list" in note for note in without.notes)  # they are missing from the run instead

@@ -49,11 +49,11 @@ def test_what_holds_for_the_runs_judged_is_not_said_of_each_run() -> None:
 
 def test_empty_lists_are_those_of_queries_of_the_gold_and_name_the_convention_that_may_have_emptied_them() -> None:
     lists = LISTS | {"q0": [], "no gold": [], "q1": ["x", "y"]}
-    empty = "1 query of the gold got an empty list"
+    empty = "nothing was returned for 1 judged query"
     assert empty in texts({"a": lists})
     result = karat.evaluate(GOLD, lists, "mrr", level="doc", condensed=True)
     said = [r.text for r in data_remarks(result.runs)]
-    assert "2 queries of the gold got an empty list by the convention condensed" in said
+    assert "nothing was returned for 2 judged queries by the convention condensed" in said
 
 
 def test_unjudged_docs_are_counted_of_how_many() -> None:
@@ -122,7 +122,7 @@ def test_json_holds_every_remark() -> None:
 
 def test_ids_are_not_doubted_where_nothing_was_returned() -> None:
     notes = karat.evaluate({"q1": {"a": 1}}, {"q1": []}, "mrr").notes
-    assert "1 query of the gold got an empty list" in notes
+    assert "nothing was returned for 1 judged query" in notes
     assert not any("check the ids" in note for note in notes)
 
 

@@ -255,7 +255,7 @@ def test_more_queries_are_needed_than_those_that_show_nothing(n: int, share: flo
     row = karat.compare(gold, dict(zip("ab", runs, strict=True)), "precision@10")["precision@10"]
     assert not row.significant and row.stretch > 3
     assert row.needed is not None and row.needed > 1.4 * n
-    assert f"takes about {round_up(row.needed):,} queries" in row.statement
+    assert f"would take about {round_up(row.needed):,} queries" in row.statement
 
 
 def test_differences_that_rounding_alone_tells_apart_have_the_spread_of_their_interval() -> None:
@@ -294,7 +294,7 @@ def test_what_queries_can_detect_is_not_called_certain_where_a_larger_difference
     row = karat.compare(gold, runs, "mrr")["mrr"]
     assert row.needed is not None and row.needed <= row.n
     missed = replace(row, significant=False)
-    assert re.search(r"60 can show a Δ of 0\.\d+ in 8 of 10 samples$", missed.statement)
+    assert re.search(r"60 can detect a Δ of 0\.\d+ in 8 of 10 samples$", missed.statement)
     segment = replace(missed, correction="bh", family=Family("bh", 5, "segments"))
     assert segment.statement.endswith("in 8 of 10 samples (without a correction)")
 
@@ -342,8 +342,8 @@ def test_dl19_says_that_rm3_is_not_separable_and_how_many_queries_would_decide(
     assert command("compare", *files, "-m", "ndcg@10", *segments, "--all-pairs") == 0
     out = capsys.readouterr().out
     flat = " ".join(out.split())
-    assert "no significant difference (43 queries; p adj. 0.7806, allowing for one unseen query)" in flat
-    assert "Showing a Δ of 0.0157 takes about 540 queries; 43 can show one of 0.0838" in flat
+    assert "no significant difference (43 queries; adjusted p 0.7806, with one more, unseen query)" in flat
+    assert "Detecting a Δ of 0.0157 would take about 540 queries; 43 can detect 0.0838" in flat
     assert "splade is better" in out
     assert "intent=description" in out
     assert "randomised Tukey HSD" in out
@@ -392,8 +392,8 @@ def test_the_primary_metric_is_adjusted_alone_and_the_others_together() -> None:
     wished = karat.compare(gold, {"old": old, "new": new}, names, primary="MRR")
     assert [r.metric for r in wished.rows if r.primary] == ["mrr"]
     assert wished.table().caption == (
-        "p adjusted: mrr (primary): Holm over 1 candidate; "
-        "other metrics: Holm over 3 comparisons (candidates × 3 metrics)"
+        "Adjusted p. mrr, the primary metric: Holm over 1 candidate. "
+        "Other metrics: Holm over 3 comparisons (candidates × 3 metrics)"
     )
     with pytest.raises(karat.MetricError, match=r"primary metric 'map' is not among the metrics: mrr, ndcg@10"):
         karat.compare(gold, {"old": old, "new": new}, names, primary="map")

@@ -1292,7 +1292,7 @@ def test_components_in_a_notebook_say_what_is_odd_about_the_data(tmp_path: Path)
     missing = "1 query of the gold without results"
     page = karat.components(gold, lines, k=1)._repr_html_()
     assert f"<li>{missing}</li>" in page and "1 query without gold: left out" in page
-    assert "<li>1 query of the gold got an empty list</li>" in page
+    assert "<li>nothing was returned for 1 judged query</li>" in page
     assert "<li>funnel: no line has stages" in page
     log = tmp_path / "log.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))

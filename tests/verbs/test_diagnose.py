@@ -738,10 +738,10 @@ def test_a_doc_that_a_stage_holds_is_not_said_to_be_missing(tmp_path: Path) -> N
     karat.evaluate(gold, tmp_path / "log.jsonl", "mrr", details=True).save(str(tmp_path / "result.json"))
     for found in (misses(gold, tmp_path / "log.jsonl"), misses(str(tmp_path / "result.json"))):
         text = misses_view.as_markdown(found)
-        assert "- gold `a#1`, grade 2, rank 2 in retrieve, lost at rerank" in text
+        assert "- gold `a#1`, grade 2, rank 2 after retrieve, dropped by rerank" in text
         assert "- gold `b#1`, grade 1, not found" in text
-        assert "- gold `c#1`, grade 1, rank 2 in rerank, cut from the results" in text
-        assert "a#1 (2, rank 2 in retrieve, lost at rerank)" in misses_view.as_csv(found)
+        assert "- gold `c#1`, grade 1, rank 2 after rerank, cut from the results" in text
+        assert "a#1 (2, rank 2 after retrieve, dropped by rerank)" in misses_view.as_csv(found)
 
 
 def test_misses_of_a_saved_result(tmp_path: Path, triage: dict[str, Any]) -> None:
@@ -851,7 +851,7 @@ def test_values_that_are_all_equal_have_no_interval_and_the_evidence_says_so() -
 def test_a_diagnosis_says_what_is_odd_about_the_data_as_an_evaluation_does(tmp_path: Path) -> None:
     gold = {f"q{i:03}": {"a": 1} for i in range(100)}
     run = {q: [] if i % 3 == 0 else ["a", "b"] for i, q in enumerate(gold)}
-    text = "34 queries of the gold got an empty list"
+    text = "nothing was returned for 34 judged queries"
     assert text in karat.evaluate(gold, run, "mrr").notes
     found = karat.diagnose(gold, run)
     assert text in found.as_json()["remarks"]
@@ -869,3 +869,16 @@ def test_a_pool_that_could_fill_the_top_5_costs_nothing_and_a_bad_order_costs_wh
     listed = ["d0", "d1", *(f"x{j}" for j in range(50 - held)), *(f"d{j}" for j in range(2, held))]
     findings = karat.diagnose(gold, dict.fromkeys(gold, listed)).findings
     assert [(f.code, f.weight, len(f.queries)) for f in findings] == [("reranker-or-k", pytest.approx(1 - 2 / 5), 60)]
+
+
+def test_a_gap_names_the_value_here_and_in_the_rest() -> None:
+    """Each kind has 40 queries: of kind b 4 have the doc in the top 5 (0.1), of kind a 36 (0.9). The gap is 0.8."""
+    ids = [f"q{i:02}" for i in range(80)]
+    gold = {q: ["a"] for q in ids}
+    run = {q: ["a"] if (i // 2) % 10 < (1 if i % 2 else 9) else ["x"] for i, q in enumerate(ids)}
+    table = {q: {"kind": "ab"[i % 2]} for i, q in enumerate(ids)}
+    (finding,) = (f for f in karat.diagnose(gold, run, queries=table).findings if f.code == "segment")
+    (gap,) = (e for e in finding.evidence if e.sides is not None)
+    assert finding.subject == "kind=b" and gap.sides == pytest.approx((0.1, 0.9))
+    assert "lower here than in the rest (0.100 here, 0.900 in the rest; a gap: from 0.05; n=40)" in str(gap)
+    assert (gap.as_json()["here"], gap.as_json()["rest"]) == pytest.approx((0.1, 0.9))

@@ -158,7 +158,7 @@ def test_what_no_sample_can_pass_has_no_chance_to_pass_and_truths_left_out_are_n
     assert [t.label for t in truths] == ["0.009 worse than the gate", "as observed (Δ -0.0150)"]
     (note,) = (note for note in outlook.notes if "left out" in note)
     assert "truths left out: at the gate and 0.009 better than the gate" in note
-    assert "reach from Δ -0.5000 to Δ +0.0000" in note
+    assert "reach from Δ -0.5000 to Δ 0" in note
 
 
 @pytest.mark.usefixtures("no_search")

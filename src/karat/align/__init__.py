@@ -109,7 +109,8 @@ def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tupl
     if docs == chunks:
         return by_chunk, run.notes
     best, level = (by_doc, "doc") if docs > chunks else (by_chunk, "chunk")
-    note = f"matched by {level}: {chunks:,} of {total:,} gold ids are chunks in the run, {docs:,} are docs of these"
+    of_docs = f"{docs:,} {'is its doc' if docs == 1 else 'are its docs'}" if docs else "none are its docs"
+    note = f"matched by {level}: {chunks:,} of {total:,} gold ids are chunks of the run, {of_docs}"
     return best, (*run.notes, note)
 
 

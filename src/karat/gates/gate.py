@@ -122,12 +122,17 @@ class Gate:
         number = self.value if slot.name != "high" or self.upper is None else self.upper
         return f"{_printed(number, 100)}%" if self.relative else f"{_printed(number)}{unit_of(self.metric)}"
 
+    @property
+    def condition(self) -> str:
+        """The queries that it is about: `wording = other and language = de`; empty for all."""
+        return " and ".join(map(_condition_text, self.where))
+
     def _clauses(self) -> list[str]:
         out = []
         if self.run is not None:
             out.append(f"on {quote_name(self.run)}")
         if self.where:
-            out.append("where " + " and ".join(map(_condition_text, self.where)))
+            out.append(f"where {self.condition}")
         if self.every:
             least = f" of at least {self.least}" if self.least is not None else ""
             pooled = f" {POOLED_MARK}" if self.pooled else ""

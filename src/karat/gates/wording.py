@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from karat.gates.basis import WORDS
@@ -27,8 +28,10 @@ def figure_of(row: JudgedGate) -> Figure:
     """What was measured: a value, or a change with its sign, in the metric's unit."""
     evidence, interval = row.found, row.interval
     if row.against is None:
-        return figure(row.gate.metric, evidence.estimate, interval.low, interval.high)
-    return change_figure(row.gate.metric, evidence.scale, evidence.estimate, interval.low, interval.high)
+        one = figure(row.gate.metric, evidence.estimate, interval.low, interval.high)
+    else:
+        one = change_figure(row.gate.metric, evidence.scale, evidence.estimate, interval.low, interval.high)
+    return replace(one, threshold=row.gate.threshold)
 
 
 def value_text(row: JudgedGate) -> str:

@@ -294,9 +294,9 @@ class Decision:
     @property
     def _finding(self) -> str:
         """The conclusion but for the comparison of segments."""
-        label = TEST_LABELS.get(self.decided_by)
+        label = "with one more, unseen query" if self.decided_by == ONE_MORE else ""
         few = "; too few for an interval" if self._too_few else ""
-        test = f"p adj. {self.p_adjusted_text}, {f'allowing for {label}' if label else self.decided_by}"
+        test = f"adjusted p {self.p_adjusted_text}, {label or self.decided_by}"
         if self.without_spread:
             single = math.isnan(self.difference.n_eff)
             text = describe_equal_changes(self.metric, self.delta, self.n, scale=self.scale, single=single)
@@ -345,7 +345,7 @@ class Decision:
     def _segments(self) -> str:
         """Whether segments differ; of one segment, whether it differs from the others."""
         if self.rest is not None and self.rest.differs:
-            return f"; differs from the other segments (interaction, p adj. {p_text(self.rest.p_adjusted)})"
+            return f"; differs from the other segments (interaction, adjusted p {p_text(self.rest.p_adjusted)})"
         return "".join(f"; {one}" for one in self.interactions)
 
     @property
@@ -357,20 +357,21 @@ class Decision:
 
     @property
     def _power(self) -> str:
-        """How many queries would show the difference seen, and what these can show."""
+        """How many queries would detect the difference seen, and what these can detect."""
         out = []
         if self.needed is None and self.shift == 0:
-            out.append(f"No number of queries would show a {self.scale} of {NEUTRAL[self.scale]:g}")
+            out.append(f"No number of queries would detect a {self.scale} of {NEUTRAL[self.scale]:g}")
         elif self.needed is not None and self.needed > self.n:
-            out.append(f"Showing a Δ of {self.size(self.delta)} takes about {round_up(self.needed):,} queries")
+            queries = f"about {round_up(self.needed):,} queries"
+            out.append(f"Detecting a Δ of {self.size(self.delta)} would take {queries}")
         if self.detects_nothing:
-            out.append(f"{self.n:,} can show no difference, however large")
+            out.append(f"{self.n:,} can detect no difference, however large")
         elif self.detectable == self.detectable:
             often = ""
             if self.needed is not None and self.needed <= self.n:  # and yet this one was not found
                 adjusted = self.family is not None and self.family.method == "bh" and self.family.size > 1
                 often = f" in {10 * POWER:g} of 10 samples" + (" (without a correction)" if adjusted else "")
-            out.append(f"{self.n:,} can show {'one' if out else 'a Δ'} of {self.size(self.detectable)}{often}")
+            out.append(f"{self.n:,} can detect {'' if out else 'a Δ of '}{self.size(self.detectable)}{often}")
         return f". {'; '.join(out)}" if out else ""
 
     @property
@@ -457,11 +458,11 @@ def describe_families(rows: Sequence[Decision]) -> str:
     for row in rows:
         if row.family is not None:
             texts[row.primary][str(row.family)] = None
-    first, others = (", ".join(texts[side]) for side in (True, False))
+    first, others = ("; ".join(texts[side]) for side in (True, False))
     if not (first and others):
-        return f"p adjusted: {first or others}" if first or others else ""
+        return f"Adjusted p: {first or others}" if first or others else ""
     primary = next(row.metric for row in rows if row.primary)
-    return f"p adjusted: {primary} (primary): {first}; other metrics: {others}"
+    return f"Adjusted p. {primary}, the primary metric: {first}. Other metrics: {others}"
 
 
 def number(value: float | None) -> float:

@@ -38,6 +38,8 @@ class Figure:
     """Decimals of the value; small values get more."""
     difference: bool = False
     ratio: bool = False
+    threshold: float = math.nan
+    """What the value and its ends are compared with: they are printed on the side of it on which they lie."""
 
     @property
     def defined(self) -> bool:
@@ -46,28 +48,30 @@ class Figure:
     @property
     def text(self) -> str:
         """The value with its sign and unit: `0.5246`, `+0.0123`, `×0.995`, `0.071 ms`."""
-        return self._signed(self._decimals) + self._unit
+        return self._signed(_beside(self.value, self.threshold, self._decimals)) + self._unit
 
     @property
     def interval(self) -> str:
         """`[0.481, 0.571]`; a dash where too few queries leave a side open; empty without an interval."""
-        return _range(self.low, self.high, self._interval_decimals)
+        return _range(self.low, self.high, self._interval_decimals, self.threshold)
 
     @property
     def short(self) -> str:
         """The value in the digits of its interval, for sentences: `0.525`."""
-        return self._signed(self._short_decimals) + self._unit
+        return self._signed(_beside(self.value, self.threshold, self._short_decimals)) + self._unit
 
     @property
     def size(self) -> str:
         """How large a difference is, without its sign, in the digits of its interval."""
-        return _fixed(abs(self.value), self._short_decimals) + self._unit
+        return _fixed(abs(self.value), _beside(self.value, self.threshold, self._short_decimals)) + self._unit
 
     @property
     def size_interval(self) -> str:
         """The interval of a difference's size: of a fall from −0.259 to −0.081 it is `[0.081, 0.259]`."""
-        low, high = (-self.high, -self.low) if self.value < 0 else (self.low, self.high)
-        return _range(low, high, self._interval_decimals)
+        decimals, limit = self._interval_decimals, self.threshold
+        if self.value < 0:
+            return _range(-self.high, -self.low, decimals, -limit)
+        return _range(self.low, self.high, decimals, limit)
 
     def __str__(self) -> str:
         return f"{self.text} {self.interval}".rstrip()
@@ -84,8 +88,10 @@ class Figure:
     def _signed(self, decimals: int) -> str:
         if not self.defined:
             return UNDEFINED
+        if self.difference and abs(self.value) <= SAME:
+            return "0"
         sign = "×" if self.ratio else "+" if self.difference and self.value >= -SAME else ""
-        return sign + _fixed(0.0 if self.difference and abs(self.value) <= SAME else self.value, decimals)
+        return sign + _fixed(self.value, decimals)
 
     @property
     def _decimals(self) -> int:
@@ -229,10 +235,23 @@ def _fixed(value: float, decimals: int) -> str:
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
 
 
-def _range(low: float, high: float, decimals: int) -> str:
+def _range(low: float, high: float, decimals: int, threshold: float) -> str:
     if low != low and high != high:
         return ""
-    return f"[{', '.join(UNDEFINED if x != x else _fixed(x, _not_zero(x, decimals)) for x in (low, high))}]"
+    places = [_beside(x, threshold, _not_zero(x, decimals)) for x in (low, high)]
+    return f"[{', '.join(UNDEFINED if x != x else _fixed(x, n) for x, n in zip((low, high), places, strict=True))}]"
+
+
+def _beside(value: float, threshold: float, decimals: int) -> int:
+    """So many decimals that a value is printed on its side of a threshold: −0.0598, not −0.060, above −0.06."""
+    if not (math.isfinite(value) and math.isfinite(threshold)):
+        return decimals
+    side = _side(value, threshold)
+    return next((n for n in range(decimals, MOST) if _side(round(value, n), threshold) == side), MOST)
+
+
+def _side(value: float, threshold: float) -> int:
+    return 0 if abs(value - threshold) <= SAME else 1 if value > threshold else -1
 
 
 def _not_zero(end: float, decimals: int) -> int:

@@ -16,8 +16,8 @@ class Loss(NamedTuple):
     dropped_by: str | None
 
     def __str__(self) -> str:
-        end = f"lost at {self.dropped_by}" if self.dropped_by is not None else "cut from the results"
-        return f"rank {self.rank} in {self.stage}, {end}"
+        end = f"dropped by {self.dropped_by}" if self.dropped_by is not None else "cut from the results"
+        return f"rank {self.rank} after {self.stage}, {end}"
 
 
 def find_loss(run: RunResult, query_id: str, doc: str) -> Loss | None:

@@ -5,6 +5,7 @@ Rules of thumb, shown beside values; never gates.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from karat.results.figures import figure
 from karat.results.values import aggregate, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,6 +39,8 @@ class Reading:
     value: float
     band: str = ""
     """The word for values of this size: excellent, good, fair …"""
+    span: str = ""
+    """Where the band begins, or what the lowest one ends at: `from 0.5`, `below 0.3`."""
     target: float | None = None
     strict_target: float | None = None
     attainable: float | None = None
@@ -49,16 +52,18 @@ class Reading:
 
     @property
     def text(self) -> str:
-        """In words: `good; target 0.9 not reached`; no band where the gold puts the target out of reach."""
+        """In words: `good (from 0.6); below the usual target of 0.9`; no band where no run can reach the target."""
+        band = f"{self.band} ({self.span})" if self.span else self.band
         if self.target is None:
-            return self.band
+            return band
         if self.attainable is not None:
-            return f"the gold allows at most {figure(self.metric, self.attainable).short} (target {self.target:g})"
-        text = f"target {self.target:g} {'' if self.reaches(self.target) else 'not '}reached"
+            best = figure(self.metric, self.attainable).short
+            return f"the gold allows at most {best} (the usual target is {self.target:g})"
+        text = f"{'reaches' if self.reaches(self.target) else 'below'} the usual target of {self.target:g}"
         if self.strict_target is not None and self.reaches(self.target):
-            strict = f"strict target {self.strict_target:g}"
-            text = f"{strict} reached" if self.reaches(self.strict_target) else f"{text}, {strict} not"
-        return "; ".join(filter(None, (self.band, text)))
+            strict = f"strict one of {self.strict_target:g}"
+            text += f" and the {strict}" if self.reaches(self.strict_target) else f", not the {strict}"
+        return "; ".join(filter(None, (band, text)))
 
 
 def read_value(run: RunResult, metric: str) -> Reading | None:
@@ -68,14 +73,25 @@ def read_value(run: RunResult, metric: str) -> Reading | None:
     if value != value or not (bands or target is not None):
         return None
     best = run.attainable.get(metric) if target is not None else None
+    band, span = _band_of(value, bands)
     return Reading(
         metric,
         value,
-        next((word for at_least, word in bands if value >= at_least - CLOSE), ""),
+        band,
+        span,
         target,
         declared.strict_targets.get(metric),
         best if best is not None and target is not None and best < target - CLOSE else None,
     )
+
+
+def _band_of(value: float, bands: Sequence[tuple[float, str]]) -> tuple[str, str]:
+    """The word for a value, and where its band begins; of the lowest band, where it ends."""
+    for place, (at_least, word) in enumerate(bands):
+        if value >= at_least - CLOSE:
+            lowest = place == len(bands) - 1 and place > 0
+            return word, f"below {bands[place - 1][0]:g}" if lowest else f"from {at_least:g}"
+    return "", ""
 
 
 def readings(run: RunResult) -> Mapping[str, Reading]:
@@ -85,7 +101,7 @@ def readings(run: RunResult) -> Mapping[str, Reading]:
 
 
 def readings_text(run: RunResult) -> str:
-    """All readings of a run on one line: `ndcg@10 good · recall@10 excellent; target 0.9 not reached`."""
+    """All readings of a run on one line: `ndcg@10 good (from 0.5) · mrr below the usual target of 0.8`."""
     return " · ".join(f"{name} {reading.text}" for name, reading in readings(run).items())
 
 
@@ -113,10 +129,18 @@ def best_of_run(run: RunResult, metric: str) -> Values | None:
 def attainable_value(run: RunResult, metric: str, rows: NDArray[np.int64] | None = None) -> float | None:
     """The best aggregate that the gold allows, over all queries or these; None where it is not known."""
     values = best_of_run(run, metric)
-    if values is None:
-        return None
+    best = math.nan if values is None else _aggregate(run, metric, values, rows)
+    return None if best != best else best
+
+
+def value_over(run: RunResult, metric: str, rows: NDArray[np.int64] | None = None) -> float:
+    """The aggregate of a run over all queries or these; NaN where none has a value."""
+    return _aggregate(run, metric, run.values[metric], rows)
+
+
+def _aggregate(run: RunResult, metric: str, values: Values, rows: NDArray[np.int64] | None) -> float:
     weights = run.sampling.units(run.query_ids).weight if run.sampling.weights else None
     if rows is not None:
         values, weights = values[rows], weights[rows] if weights is not None else None
-    best, n = aggregate(parse(metric), values, weights)
-    return best if n else None
+    value, n = aggregate(parse(metric), values, weights)
+    return float(value) if n else math.nan

@@ -163,8 +163,9 @@ def warnings(run: RunResult) -> list[str]:
         scope = ": left out" if run.policy.missing == "skip" else ""
         out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results{scope}")
     if empty := _empty_lists(run):
-        whose = "" if run.is_without_gold else " of the gold"
-        out.append(f"{plural(empty, 'query', 'queries')}{whose} got an empty list{_after_selection(run)}")
+        judged = "" if run.is_without_gold else "judged "
+        count = plural(empty, f"{judged}query", f"{judged}queries")
+        out.append(f"nothing was returned for {count}{_after_selection(run)}")
     if c.get("without_gold") and (scope := _left_out(run)):
         out.append(f"{plural(c['without_gold'], 'query', 'queries')} without gold: {scope}")
     if c.get("duplicates"):

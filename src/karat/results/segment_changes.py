@@ -53,7 +53,8 @@ def with_pooled_changes(
 
 def describe_shared_units(base: RunResult, run: RunResult, metric: str) -> list[str]:
     """That segments of a field share queries or conversations, for which they are neither tested nor pooled."""
-    both, sampling, out = paired(base, run, [metric]), run.sampling, []
+    both, sampling = paired(base, run, [metric]), run.sampling
+    fields: dict[str, list[str]] = {}
     units = sampling.units(both.query_ids)
     for names in sampling.tables:
         rows = [s.rows for s in sampling.segments(both.query_ids) if tuple(s.by) == names]
@@ -61,11 +62,12 @@ def describe_shared_units(base: RunResult, run: RunResult, metric: str) -> list[
         if len(rows) < 2 or not share_units([units.unit[mine] for mine in rows]):
             continue
         shared = "queries" if share_units(rows) else "conversations"
-        out.append(
-            f"segments by {', '.join(names)} share {shared}: whether they differ in Δ {metric} is not tested, and no Δ "
-            "over these queries is pooled"
-        )
-    return out
+        fields.setdefault(shared, []).append(f"by {', '.join(names)}")
+    return [
+        f"segments {' and '.join(by)} share {shared}: whether they differ in Δ {metric} is not tested, and no Δ over "
+        "these queries is pooled"
+        for shared, by in fields.items()
+    ]
 
 
 def place_of(by: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

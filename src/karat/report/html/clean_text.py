@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 NAME, LONGEST = 160, 1000
 """Characters of an id or a name, and of anything else that is not cut to less."""
@@ -44,3 +45,8 @@ def name(text: str) -> str:
         return clean(text)
     mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return clean(f"{text[: NAME - 30]}…{text[-18:]} [{mark}]")
+
+
+def link_to(entries: Iterable[tuple[str, str]]) -> str:
+    """What a link within the page chooses: `field.language=de&section=queries`."""
+    return "&".join(f"{quote(key, safe='.')}={quote(value, safe='')}" for key, value in entries)

@@ -96,7 +96,15 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
         tradeoffs=_tradeoffs(result, primary),
         queries=queries,
         docs=DocTexts(cut_all(list(numbers.known), NAME), _texts(result, docs, numbers.known)),
+        findings=_findings(source, ids),
     )
+
+
+def _findings(source: Source, ids: Sequence[str]) -> dict[str, list[tuple[str, list[int]]]]:
+    place = {q: i for i, q in enumerate(ids)}
+    return {
+        d.run: [(f.heading, [place[q] for q in f.queries if q in place]) for f in d.findings] for d in source.diagnoses
+    }
 
 
 def primary_of(source: Source) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from karat.align.term_ids import COLLAPSED
 from karat.model.policy import RELEVANT
-from karat.report.html.clean_text import plain
+from karat.report.html.clean_text import link_to, name, plain
 from karat.report.html.data import known, typeset
 from karat.report.html.model import (
     DiagnosisText,
@@ -101,23 +101,24 @@ def diagnosis_text(diagnosis: Diagnosis) -> DiagnosisText:
     """The diagnosis of one run as `karat diagnose` prints it."""
     return DiagnosisText(
         diagnosis.run,
-        diagnosis.summary,
-        [_finding(f) for f in diagnosis.findings],
+        diagnosis.lead,
+        [_finding(f, diagnosis.run, number) for number, f in enumerate(diagnosis.findings, start=1)],
         list(diagnosis.undecided),
         list(diagnosis.skipped.items()),
         [plain(note) for note in diagnosis.notes],
     )
 
 
-def _finding(finding: Finding) -> FindingText:
+def _finding(finding: Finding, run: str, number: int) -> FindingText:
     return FindingText(
         finding.title,
         finding.subject,
         [*map(str, finding.evidence), f"over {finding.scope}"],
         finding.cause,
         list(finding.advice),
-        list(finding.queries[:LINKED]),
+        [(name(q), link_to([("query", name(q))])) for q in finding.queries[:LINKED]],
         len(finding.queries),
+        link_to([("show", f"finding-{number}"), ("run", run), ("section", "queries")]),
     )
 
 
@@ -166,14 +167,16 @@ def prints_of(source: Source) -> list[tuple[str, str]]:
 def facts_of(source: Source) -> list[tuple[str, str]]:
     """Fingerprints, conventions, intervals, and what changed since the baseline."""
     result = source.result
-    facts = [(f"fingerprint of {n}", text) for n, text in prints_of(source)]
+    facts = [("measured", source.time.replace("T", " ").replace("+00:00", " UTC"))] if source.time else []
+    facts += [(f"fingerprint of {n}", text) for n, text in prints_of(source)]
     facts += [(n.replace("_", " "), str(value)) for n, value in result.conventions.items()]
     facts.append(("order", order_text(result.runs)))
     facts.append(("relevant", f"grade ≥ {RELEVANT:g} unless the metric sets rel="))
     sampling = result.runs[0].sampling
     resamples = f"{sampling.resamples:,} resamples, seed {sampling.seed}"
-    method = "betting, anytime-valid where possible" if sampling.sequential else sampling.method
-    facts.append(("intervals", f"{sampling.confidence:.0%}, {method}, {resamples}"))
+    method = "each by what suits its metric" if sampling.method == "auto" else f"all by {sampling.method}"
+    method = "betting, anytime-valid where possible" if sampling.sequential else method
+    facts.append(("intervals", f"{sampling.confidence:.0%}, {method}; {resamples}"))
     if all(run.top is None for run in result.runs) and not all(run.is_without_gold for run in result.runs):
         facts.append(("left out", "ranked lists, curves, misses and diagnosis: measured without details=True"))
     names = [r.name for r in result.runs]
@@ -188,6 +191,8 @@ def facts_by_run(runs: Sequence[RunResult]) -> dict[str, list[str]]:
     lacking = {k for run in runs for k, n in run.counts.items() if n and k not in ("queries", CASES)}
     for run in runs:
         mine = dict(describe_facts(run.facts))
+        if run.log is not None:
+            mine["cost"] = "logged" if run.log.cost else "not logged"
         mine |= {COUNTS.get(k, k.replace("_", " ")): f"{n:,}" for k, n in run.counts.items() if k in lacking}
         each.append(mine)
     labels = dict.fromkeys(label for mine in each for label in mine)

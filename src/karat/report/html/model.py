@@ -156,6 +156,8 @@ class ScriptData(Struct, frozen=True):
     tradeoffs: list[str]
     queries: QueryColumns
     docs: DocTexts
+    findings: dict[str, list[tuple[str, list[int]]]]
+    """By run: each finding of its diagnosis, and the places of the queries that lose by it."""
 
 
 class Strip(Struct, frozen=True):
@@ -173,10 +175,14 @@ class GateRow(Struct, frozen=True, kw_only=True):
     """A gate for one run, over all queries or in one segment."""
 
     gate: str
+    text_parts: tuple[str, str, str]
+    """The gate before its condition, the condition, and what follows."""
     name: str
     level: str
     run: str
     where: str
+    link: str
+    """The queries of the segment that it is judged in; empty where the page cannot list them."""
     outcome: Outcome
     mark: str
     note: str
@@ -185,6 +191,10 @@ class GateRow(Struct, frozen=True, kw_only=True):
     ends: str
     limit: str
     n: int
+    n_note: str
+    """Which queries these are, where they are more than those with gold."""
+    baseline: str
+    """Of a gate on a value: the baseline's name and its value."""
     strip: Strip | None
     rows: list[GateRow] = []
     """The segments of a gate for every segment."""
@@ -229,15 +239,19 @@ class FindingText(Struct, frozen=True):
     evidence: list[str]
     cause: str
     advice: list[str]
-    queries: list[str]
+    queries: list[tuple[str, str]]
+    """The first of them, each with its link."""
     count: int
+    link: str
+    """All of them in the table of queries."""
 
 
 class DiagnosisText(Struct, frozen=True):
     """The diagnosis of one run: what was found, and which rules could not say anything."""
 
     run: str
-    summary: str
+    lead: str
+    """What to check first, and how many findings there are."""
     findings: list[FindingText]
     undecided: list[str]
     skipped: list[tuple[str, list[str]]]
@@ -253,6 +267,8 @@ class RunText(Struct, frozen=True):
     headline: str
     sentence: str
     tiles: list[Tile]
+    fix: str
+    """The first finding of its diagnosis, where a gate blocks the run."""
 
 
 class FunnelStage(Struct, frozen=True):

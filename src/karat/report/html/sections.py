@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import product
+from itertools import compress, product
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from karat.gates.wording import advise, figure_of, note_figures, note_pooling, threshold_text, value_text
 from karat.metrics.grammar import parse
 from karat.report.by_judge import describe_judged
-from karat.report.html.clean_text import cut, plain
+from karat.report.html.clean_text import cut, link_to, name, plain
 from karat.report.html.data import (
     DOC_TEXT,
     TOP,
@@ -41,9 +43,10 @@ from karat.report.marks import mark_of
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import ORDER
 from karat.results.decisions import Decision, describe_families
-from karat.results.figures import estimate_figure
-from karat.results.reading import read_value
+from karat.results.figures import estimate_figure, figure
+from karat.results.reading import read_value, value_over
 from karat.results.remarks import few_cases
+from karat.results.segment_changes import describe_shared_units
 from karat.results.words import SharedLevels, plural, queries_text
 
 if TYPE_CHECKING:
@@ -54,8 +57,8 @@ if TYPE_CHECKING:
     from karat.report.html.source import Source
     from karat.results.result import RunResult
 
-SENTENCE, WORD = 400, 80
-"""Characters of the sentence under the verdict, and of a name in it."""
+SENTENCE, WORD, SHORT = 400, 80, 24
+"""Characters of the sentence under the verdict, of a name in it, and of one in a column."""
 FEW = 3
 """Runs from which on there is a leaderboard."""
 TILES = 3
@@ -71,10 +74,11 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         (c.candidate, c.metric): change(c, _shared_levels(c, source)) for c in source.comparisons if c.segment is None
     }
     change_runs = list(dict.fromkeys(run for run, _ in overall))
-    gates, parts = _gates(source.gates), parts_of(runs)
+    parts = parts_of(runs)
     of_several = len({row.run for row in source.gates}) > 1
     texts = [_run_text(source, run, overall) for run in runs if run.name != source.base or len(runs) == 1]
     script = script_data(source, docs=docs, titles={t.name: _title(source, t.name) for t in texts}, k=k)
+    gates = _gates(source, script.queries.fields)
     several, ranked, has_misses = len(runs) > 1, len(runs) >= FEW, bool(script.queries.gold)
     funnels, judged = funnels_of(runs), describe_judged(result, source.by_judge)
     heights = {
@@ -212,7 +216,15 @@ def _pair(source: Source, run: str) -> str:
 
 
 def _run_text(source: Source, run: RunResult, overall: Mapping[tuple[str, str], Change]) -> RunText:
-    return RunText(run.name, _pair(source, run.name), _run_sentence(source, run), _tiles(source, run, overall))
+    tiles = _tiles(source, run, overall)
+    return RunText(run.name, _pair(source, run.name), _run_sentence(source, run), tiles, _what_to_fix(source, run))
+
+
+def _what_to_fix(source: Source, run: RunResult) -> str:
+    """The weightiest finding of a run that a gate blocks."""
+    blocked = any(g.run == run.name and g.outcome == "fail" and g.gate.level != "warn" for g in source.gates)
+    findings = [f for d in source.diagnoses if d.run == run.name for f in d.findings]
+    return cut(plain(findings[0].heading), SENTENCE) if blocked and findings else ""
 
 
 def _run_sentence(source: Source, run: RunResult) -> str:
@@ -222,12 +234,20 @@ def _run_sentence(source: Source, run: RunResult) -> str:
     row = next(rows, None)
     name = cut(plain(run.name), WORD)
     judged = not source.verdict or run.name in source.candidates
-    note = "" if judged else f" {name} was not judged: gates and verdict are of {_verdict_of(source)}."
+    note = "" if judged else f" The gates and the verdict are for {_verdict_of(source)}; {name} has none."
     if row is None or row.delta != row.delta:
         text = f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}"
     else:
         text = typeset(cut(plain(row.full_statement), SENTENCE))
-    return f"{text}.{_place(source, run)}{note}"
+    return f"{text}.{_untested_segments(source, run, row)}{_place(source, run)}{note}"
+
+
+def _untested_segments(source: Source, run: RunResult, row: Decision | None) -> str:
+    """Which segments are not among those that the statement is about, since they share queries or conversations."""
+    base = next((r for r in source.result.runs if r.name == source.base), None)
+    if row is None or not row.interactions or base is None:
+        return ""
+    return "".join(f" {text[:1].upper()}{text[1:]}." for text in describe_shared_units(base, run, row.metric))
 
 
 def _place(source: Source, run: RunResult) -> str:
@@ -304,14 +324,18 @@ def _tally(gates: Sequence[GateRow]) -> list[tuple[str, str]]:
 # Gates.
 
 
-def _gates(rows: Sequence[JudgedGate]) -> list[GateRow]:
+def _gates(source: Source, fields: Mapping[str, Sequence[str | list[str]]]) -> list[GateRow]:
     """Gates, the worst first; one for every segment is one row that folds out."""
     groups: dict[Any, list[JudgedGate]] = {}
-    for row in rows:
+    values = {
+        f: {v for one in column for v in ([one] if isinstance(one, str) else one)} for f, column in fields.items()
+    }
+    for row in source.gates:
         groups.setdefault((row.run, row.gate), []).append(row)
     out = []
     for group in groups.values():
-        members = sorted((_gate(row, in_group=len(group) > 1) for row in group), key=lambda g: ORDER.index(g.outcome))
+        members = [_gate(row, source, values, in_group=len(group) > 1) for row in group]
+        members.sort(key=lambda g: ORDER.index(g.outcome))
         if len(members) == 1:
             out.append(members[0])
             continue
@@ -323,10 +347,12 @@ def _gates(rows: Sequence[JudgedGate]) -> list[GateRow]:
         out.append(
             GateRow(
                 gate=first.gate,
+                text_parts=(first.gate, "", ""),
                 name=first.name,
                 level=first.level,
                 run=first.run,
                 where="",
+                link="",
                 outcome=first.outcome,
                 mark=first.mark,
                 note=_sentences(f"{len(members)} segments: {note}", reason, note_pooling(group)),
@@ -335,6 +361,8 @@ def _gates(rows: Sequence[JudgedGate]) -> list[GateRow]:
                 ends="",
                 limit=first.limit,
                 n=0,
+                n_note="",
+                baseline="",
                 strip=None,
                 rows=members,
             )
@@ -342,17 +370,20 @@ def _gates(rows: Sequence[JudgedGate]) -> list[GateRow]:
     return sorted(out, key=lambda g: (g.level == "warn", ORDER.index(g.outcome)))
 
 
-def _gate(row: JudgedGate, *, in_group: bool) -> GateRow:
+def _gate(row: JudgedGate, source: Source, values: Mapping[str, set[str]], *, in_group: bool) -> GateRow:
     gate, it = row.gate, figure_of(row)
+    before, condition, after = str(gate).partition(gate.condition) if gate.condition else (str(gate), "", "")
     reason = {"fail": f"Fails: {row.judged.why}", "undecided": f"Undecided: {advise(row)}"}.get(
         row.outcome, advise(row)
     )
     return GateRow(
         gate=str(gate),
+        text_parts=(before, condition, after),
         name=gate.name,
         level=gate.level,
         run=row.run,
         where=segment_name(row.segment) if row.segment and gate.every else "",
+        link=_link_to_segment(row.segment, values),
         outcome=row.judged.outcome,
         mark=mark_of(row.outcome),
         note=typeset(_sentences(reason, *note_figures(row), "" if in_group else note_pooling([row]))),
@@ -361,8 +392,47 @@ def _gate(row: JudgedGate, *, in_group: bool) -> GateRow:
         ends=typeset(it.interval),
         limit=typeset(f"{gate.op} {threshold_text(gate)}"),
         n=row.found.n,
+        n_note=_n_note(row, source),
+        baseline=_baseline_text(row, source),
         strip=_strip(row),
     )
+
+
+def _link_to_segment(segment: Mapping[str, str] | None, values: Mapping[str, set[str]]) -> str:
+    """The queries of a segment, where each of its fields can be filtered by."""
+    fields = [(name(f), name(str(v))) for f, v in (segment or {}).items()]
+    if not fields or not all(value in values.get(field, ()) for field, value in fields):
+        return ""
+    return link_to([*((f"field.{field}", value) for field, value in fields), ("section", "queries")])
+
+
+def _n_note(row: JudgedGate, source: Source) -> str:
+    """How many queries have no gold, where a metric that needs none counts these too."""
+    run = source.result[row.run]
+    if row.against is not None or row.segment or row.gate.metric not in run.values or run.rankings is None:
+        return ""
+    with_gold = set(run.rankings.query_ids)
+    valued = compress(run.query_ids, (~np.isnan(run.values[row.gate.metric])).tolist())
+    without = sum(q not in with_gold for q in valued)
+    if not without:
+        return ""
+    what = "without an answer" if without <= run.counts.get("no_answer", 0) else "without gold"
+    return f"{queries_text(row.found.n)}, {without:,} {what} among them"
+
+
+def _baseline_text(row: JudgedGate, source: Source) -> str:
+    """The value of the baseline beside that of a gate: `bm25 0.0625`."""
+    gate, base = row.gate, next((r for r in source.result.runs if r.name == source.base), None)
+    if base is None or base.name == row.run or row.against is not None or row.basis or gate.metric not in base.values:
+        return ""
+    rows = None
+    if row.segment:
+        slices = [s for s in base.sampling.segments(base.query_ids) if s.by == row.segment]
+        if not slices:
+            return ""
+        rows = slices[0].rows
+    value = value_over(base, gate.metric, rows)
+    return f"{cut(plain(base.name), SHORT)} {typeset(figure(gate.metric, value).text)}" if value == value else ""
 
 
 def _sentences(*parts: str) -> str:
@@ -424,7 +494,7 @@ def _params(metric: str) -> str:
     return ", ".join(
         f"{n} = {value:g}" if isinstance(value, float) else f"{n} = {value}"
         for n, value in values
-        if value not in (None, (), "", False)
+        if value not in (None, (), "", False) and not (n == "unlisted" and not measure.param("gains"))
     )
 
 
@@ -435,7 +505,7 @@ def _family(source: Source) -> str:
     )
     family = describe_families([d for d in source.comparisons if d.candidate not in others])
     names = " and ".join(cut(plain(name), WORD) for name in others)
-    return f"{family}; {names}, which no gate judges, apart from these" if family and others else family
+    return f"{family}. Apart from these: {names}, which no gate judges" if family and others else family
 
 
 # Provenance.

@@ -56,6 +56,8 @@ class Source:
     diagnoses: tuple[Diagnosis, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     """Texts of queries beside those that the result holds."""
+    time: str = ""
+    """When the result was made, as saved results have it."""
     decisions_by_judge: ByBasis = field(default_factory=dict)
     """The comparisons with a judge's grades, where judgments were named."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from karat.model.dates import utc_now
 from karat.model.policy import SEPARATOR
 from karat.read.docs import read_docs
 from karat.read.queries import read_queries
@@ -43,7 +44,9 @@ def write_report(
     if queries is not None:
         ids = [q for run in source.result.runs for q in run.query_ids]
         source = replace(source, texts=read_queries(queries).with_ids_of(ids).texts)
-    source = replace(source, diagnoses=_diagnoses(source))
+    provenance = source.result.provenance
+    time = provenance.time if provenance is not None else utc_now()
+    source = replace(source, time=time, diagnoses=_diagnoses(source))
     separator = str(source.result.conventions.get("separator", SEPARATOR))
     page = page_of(source, docs=read_docs(docs, separator=separator) if docs is not None else None)
     write_atomically(output, rendered(page))

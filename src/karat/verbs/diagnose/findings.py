@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from karat.records import dataclass
 from karat.results.figures import share_figure
 from karat.results.table import Table, Tabular
+from karat.results.words import plural
 from karat.stats.intervals import ALL_EQUAL
 from karat.store.codec import rounded
 
@@ -39,6 +41,8 @@ class Evidence:
     """The name of the threshold."""
     judge: str = ""
     """Whose grades count beside the gold; empty where the gold alone does."""
+    sides: tuple[float, float] | None = None
+    """Of a difference from the rest: the value here, and there."""
 
     def __str__(self) -> str:
         interval = self.interval
@@ -52,11 +56,13 @@ class Evidence:
         return f"{self.value}{grades} {figure}{limit} (n={interval.n:,}{equal})"
 
     def _fall_text(self, threshold: float) -> str:
-        """How much lower a value is than elsewhere: `recall@5 is 0.21 [0.14, 0.28] lower here than in the rest`."""
+        """How much lower a value is than elsewhere, and both: `recall@5 is 0.21 [0.14, 0.28] lower here than …`."""
         one = share_figure(self.interval.estimate, self.interval.low, self.interval.high, difference=True)
         fall, name = f"{one.size} {one.size_interval}".rstrip(), self.value.removesuffix(OF_REST)
         limit = f"from {-threshold:g}" if threshold < 0 else "any"
-        return f"{name} is {fall} lower here than in the rest (a gap: {limit}; n={self.interval.n:,})"
+        here, rest = (share_figure(side).short for side in self.sides or (math.nan, math.nan))
+        both = f"{here} here, {rest} in the rest; " if self.sides else ""
+        return f"{name} is {fall} lower here than in the rest ({both}a gap: {limit}; n={self.interval.n:,})"
 
     def as_json(self) -> JsonObject:
         interval = self.interval
@@ -68,7 +74,8 @@ class Evidence:
             "method": interval.method,
         }
         bound: JsonObject = {"side": self.side, "threshold": self.threshold, "name": self.name} if self.side else {}
-        return {**out, **bound, **({"judge": self.judge} if self.judge else {})}
+        sides: JsonObject = dict(zip(("here", "rest"), map(rounded, self.sides), strict=True)) if self.sides else {}
+        return {**out, **bound, **sides, **({"judge": self.judge} if self.judge else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,11 @@ class Finding:
     cause: str
     advice: tuple[str, ...]
     queries: tuple[str, ...]
+
+    @property
+    def heading(self) -> str:
+        """The title with what it is about: `One group of queries has lower recall (wording=other)`."""
+        return f"{self.title} ({self.subject})" if self.subject else self.title
 
     def as_json(self) -> JsonObject:
         return {
@@ -150,14 +162,21 @@ class Diagnosis(Tabular):
         )
 
     @property
+    def lead(self) -> str:
+        """The summary where all findings follow: their number stands for the first of them."""
+        count = plural(len(self.findings), "finding")
+        result = (
+            f"{count}{', the weightiest first' if len(self.findings) > 1 else ''}." if self.findings else self._result
+        )
+        return f"First check the data: {'; '.join(self.mismatches)}. {result}" if self.mismatches else result
+
+    @property
     def _result(self) -> str:
         """What the rules find, in one sentence."""
         if self.findings:
-            first = self.findings[0]
-            about = f" ({first.subject})" if first.subject else ""
             more = len(self.findings) - 1
-            tail = f"; and {more} more finding{'' if more == 1 else 's'}" if more else ""
-            return f"{first.title}{about}{tail}."
+            tail = f"; and {plural(more, 'more finding')}" if more else ""
+            return f"{self.findings[0].heading}{tail}."
         if self.in_scope < FEW:
             return f"No problems found, but {self.in_scope:,} queries are too few to rule them out."
         return f"No problems that these {self.in_scope:,} queries can show."
@@ -169,8 +188,8 @@ class Diagnosis(Tabular):
             for f in self.findings
         ]
         cells = [
-            (f"{title} ({subject})" if subject else title, share_figure(weight).short, evidence, cause, f"{queries:,}")
-            for _, title, subject, weight, evidence, cause, queries in rows
+            (f.heading, share_figure(weight).short, evidence, cause, f"{queries:,}")
+            for f, (_, _, _, weight, evidence, cause, queries) in zip(self.findings, rows, strict=True)
         ]
         columns = ("code", "finding", "subject", "weight", "evidence", "cause", "queries")
         heads = ("finding", "weight", "evidence", "likely cause", "queries")

@@ -159,7 +159,8 @@ def _finding(rule: Rule, view: View, limits: Mapping[str, float], *, subject: st
         interval = view.interval(bound.value)
         assert interval is not None
         limit, judge = limits[bound.threshold], view.judge(bound.value)
-        evidence.append(Evidence(view.label(bound.value), interval, bound.side, limit, bound.threshold, judge))
+        label, sides = view.label(bound.value), view.sides(bound.value)
+        evidence.append(Evidence(label, interval, bound.side, limit, bound.threshold, judge, sides))
     evidence += [e for name in rule.shows if (e := _evidence(view, name)) is not None]
     order = np.argsort(-loss, kind="stable")
     queries = tuple(view.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)

@@ -239,7 +239,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "time-filter",
-        "Docs newer than the query's as_of are returned",
+        "The run returns docs newer than the query's date (as_of)",
         (Bound("fresh@5", "low", "fresh@5.low"),),
         lambda v: _of_rows(v, 1.0 - v.values["fresh@5"]),
         "as_of is ignored somewhere in the pipeline, or the labels are outdated: newer versions are right today.",

@@ -168,6 +168,12 @@ class View:
         others = self.rows & ~self.inside
         return mean_of(self.values[self.gap_in][others], self.units.take(others))
 
+    def sides(self, name: str) -> tuple[float, float] | None:
+        """Of the gap: the value of the queries in question, and that of the rest."""
+        if name != "gap":
+            return None
+        return mean_of(self.values[self.gap_in][self.inside], self.units.take(self.inside)), self.rest
+
     def _gap(self, name: str, family: int) -> Interval:
         """A value of the queries in question − that of the rest (Welch), as wide as their number asks (Bonferroni)."""
         from karat.stats.special import stdtrit

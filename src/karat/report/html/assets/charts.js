@@ -77,6 +77,7 @@ function style() {
 }
 const colour = () => ({ field: "run", type: "nominal", scale: { domain: runs, range: runs.map(runColour) } });
 const minmax = (values) => values.reduce((a, v) => [Math.min(a[0], v), Math.max(a[1], v)], [Infinity, -Infinity]);
+const withoutEmpty = (entries) => Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== ""));
 const field = (name, title) => ({ field: name, title: title ?? name });
 
 // The legend of a chart: what each colour stands for. Runs can be chosen in it.
@@ -126,8 +127,9 @@ function forestSpec() {
   const narrow = $("forest").clientWidth < 480;
   const y = { field: "name", type: "nominal", sort: null, axis: { title: null, grid: false, ticks: false, domain: false, labelLimit: narrow ? 130 : 220 } };
   const color = { field: "outcome", type: "nominal", scale: { domain: Object.keys(colours), range: Object.values(colours) } };
-  const tooltip = [field("name", "segment"), field("text", "Δ"), field("ends", "interval"), field("pooled", "pooled Δ"), field("p", "test"), field("outcome"), field("n", "queries")];
-  return { data: { values: rows }, height: 23 * rows.length, layer: [
+  const tooltip = { field: "tip", type: "nominal" };
+  const values = rows.map((r) => ({ ...r, tip: withoutEmpty({ segment: r.name, Δ: r.text, interval: r.ends, "pooled Δ": r.pooled, test: r.p, outcome: r.outcome, queries: String(r.n) }) }));
+  return { data: { values }, height: 23 * rows.length, layer: [
     { data: { values: [{}] }, mark: { type: "rule", strokeDash: [4, 3] }, encoding: { x: { datum: neutral } } },
     { mark: { type: "rule", strokeWidth: 2.5, clip: true }, encoding: { y, x: { field: "low", type: "quantitative", scale, axis: { tickCount: 6 },
       title: (neutral ? "× " : "Δ ") + (rows[0].name === "all queries" ? choice.metric : "against " + data.base) }, x2: { field: "high" }, color, tooltip } },
@@ -142,7 +144,10 @@ function forestSpec() {
 const curvesOf = (metric) => data.curves.filter((c) => c.metric === metric);
 const faint = (run) => runs.length > 3 && !mainRuns().includes(run);
 function curveSpec() {
-  const metric = $("sweep-metric").value, inUse = Number(/@(\d+)$/.exec(choice.metric)?.[1] ?? data.k);
+  const metric = $("sweep-metric").value;
+  // The chosen metric's cutoff, else that of the misses, which is the leading metric's where it has one.
+  const cut = [choice.metric, data.primary].find((m) => /@\d+$/.test(m)), inUse = cut === choice.metric ? Number(cut.split("@").pop()) : data.k;
+  const whose = cut?.endsWith("@" + inUse) ? "k of " + cut : "k of the misses: " + inUse;
   const rows = curvesOf(metric).flatMap((c) => c.k.map((k, i) => ({ run: c.run, k, mean: c.mean[i], text: c.text[i], low: c.low[i], high: c.high[i],
     main: !faint(c.run) })));
   if (!rows.length) return null;
@@ -160,7 +165,7 @@ function curveSpec() {
   if (inUse >= ks[0] && inUse <= ks[ks.length - 1]) {
     layer.push({ data: { values: [{}] }, mark: { type: "rule", strokeDash: [2, 3] }, encoding: { x: { datum: inUse } } });
     layer.push({ data: { values: [{}] }, mark: { type: "text", align: late ? "right" : "left", dx: late ? -6 : 6, y: 8 },
-      encoding: { x: { datum: inUse }, text: { value: "k in use: " + inUse } } });
+      encoding: { x: { datum: inUse }, text: { value: whose } } });
   }
   return { data: { values: rows }, height: 240, layer };
 }

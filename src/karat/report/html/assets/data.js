@@ -50,6 +50,7 @@ const region = (label, ...children) => el("div", { class: "scroll", tabindex: "0
 // A value of one query, in the digits and the unit that came with its metric. All other figures come as text.
 function figure(metric, value, sign) {
   if (value === null || value === undefined) return "–";
+  if (sign && Math.abs(value) <= SAME) return "0" + (columns.get(metric).unit && " " + columns.get(metric).unit);
   const { digits, least, unit } = columns.get(metric), size = Math.abs(value) <= SAME ? 0 : Math.abs(value);
   const significant = digits ? 1 : 2, enough = digits ? size >= least : Number.isInteger(size);
   const places = size === 0 || enough ? digits : Math.min(12, Math.max(digits, significant - Math.floor(Math.log10(size))));

@@ -98,11 +98,14 @@ function showCurveNote() {
   if (!$("sweep-metric")) return;
   const metric = $("sweep-metric").value, curves = curvesOf(metric);
   $("sweep-title").textContent = metric + " by cutoff";
-  const notes = curves.filter((c) => c.enough && mainRuns().includes(c.run)).map((c, i) => {
-    const last = c.k.length - 1, deepest = c.k[last];
-    const end = c.mean[last] === 1 ? ` reaches ${c.text[last]} at k = ${deepest}` : ` has not levelled off by k = ${deepest}`;
-    return [i ? "; " : "", own(c.run), c.enough === deepest ? end : ` levels off at k = ${c.enough} (98% of its value at ${deepest})`];
-  });
+  const main = curves.filter((c) => c.enough && mainRuns().includes(c.run)), deepestOf = (c) => c.k[c.k.length - 1];
+  const end = (c, [levels, reaches, has, its]) => (c.enough !== deepestOf(c) ? ` ${levels} off at k = ${c.enough} (98% of ${its} at ${deepestOf(c)})`
+    : c.mean[c.k.length - 1] === 1 ? ` ${reaches} ${c.text[c.k.length - 1]} at k = ${deepestOf(c)}` : ` ${has} not levelled off by k = ${deepestOf(c)}`);
+  const one = (c) => end(c, ["levels", "reaches", "has", "its value"]);
+  // Two runs of which the same is to be said share a sentence.
+  const notes = main.length === 2 && one(main[0]) === one(main[1])
+    ? [own(main[0].run), " and ", own(main[1].run), end(main[0], ["level", "reach", "have", "their values"])]
+    : main.map((c, i) => [i ? "; " : "", own(c.run), one(c)]);
   $("sweep-note").replaceChildren(...notes.flat(2), notes.length ? "." : "");
   const ks = curves.reduce((a, c) => (c.k.length > a.length ? c.k : a), []);
   $("sweep-table").replaceChildren(table({}, [th("Run"), ks.map((k) => th(String(k), "num"))], curves.map((c) =>
@@ -143,7 +146,7 @@ function showMoved() {
   const doubt = (n) => (n ? el("small", { title: `Unjudged docs in its top ${data.k}; they count as not relevant.` }, n + " unjudged") : null);
   const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(excerptOf(i)), kind === "down" ? doubt(unjudged(i)) : null,
     el("span", { class: "from" }, figure(metric, valueOf(reference(), metric, i)) + " → " + figure(metric, valueOf(choice.run, metric, i))), el("b", { class: kind }, figure(metric, d, true))));
-  const all = (kind, n) => (n > 5 ? el("a", { href: "#queries", onclick: () => showOnly(kind) }, `all ${thousands(n)}`) : null);
+  const all = (kind, n) => (n > 5 ? el("a", { href: linkToQueries(["show", kind]) }, `all ${thousands(n)}`) : null);
   const list = (title, some, kind, outcome) => el("div", {}, el("h3", {}, title, " ", all(outcome, some.length)),
     some.length ? el("ol", {}, some.slice(0, 5).map((r) => row(r, kind))) : el("p", { class: "dim" }, "None."));
   $("moved-lists").replaceChildren(list("Most broken", worse, "down", "broken"), list("Most fixed", best, "up", "fixed"));
@@ -152,14 +155,9 @@ function showMoved() {
 // A segment opens its queries where each of its fields can be filtered by.
 function linkToSegment(segment) {
   const selects = [...document.querySelectorAll("#field-filters select")];
-  const filters = Object.entries(segment.fields).map(([name, value]) => [selects.find((s) => s.dataset.field === name), JSON.stringify(value)]);
-  if (!filters.every(([select, value]) => select && [...select.options].some((o) => o.value === value))) return own(segment.name);
-  return el("a", { href: "#queries", title: "Show its queries", onclick: () => {
-    $("filters").reset();
-    for (const [select, value] of filters) select.value = value;
-    choice.section = "queries";
-    asStep(filter);
-  } }, own(segment.name));
+  const filters = Object.entries(segment.fields), selectOf = (name) => selects.find((s) => s.dataset.field === name);
+  if (!filters.every(([name, value]) => [...selectOf(name)?.options ?? []].some((o) => o.value === JSON.stringify(value)))) return own(segment.name);
+  return el("a", { href: linkToQueries(...filters.map(([name, value]) => [FIELD + name, value])), title: "Show its queries" }, own(segment.name));
 }
 let smallSegments = false;
 function showSegments() {
@@ -167,7 +165,7 @@ function showSegments() {
   const metric = choice.metric;
   const changes = new Map(data.changes.filter((c) => c.metric === metric && c.candidate === choice.run).map((c) => [c.segment, c]));
   const small = (text, title) => (text ? el("small", title ? { title } : {}, text) : null);
-  const drawn = (text) => small(text && "pooled " + text, "Drawn towards the other segments as far as they look alike.");
+  const drawn = (text) => small(text && "pooled " + text, "Shrunk towards the other segments, the more so the more alike they look.");
   const labelled = (label, cell) => { cell.dataset.label = label; return cell; };
   const other = (run) => (mainRuns().includes(run) ? "" : " other");
   const value = (e, pooled, run) => { const cell = td("num" + other(run), e ? e[0] : null, e ? e[3] : "–", small(e?.[4]), drawn(pooled)); cell.dataset.run = run; return labelled(run, cell); };
@@ -215,7 +213,7 @@ function showMisses() {
   $("misses-note").replaceChildren(own(run), never ? ` did not return ${thousands(never)} of ${all}` : ` returned all ${all}`,
     listRuns.size > 1 && nobody ? `; no run returned ${thousands(nobody)} of them` : "",
     rows.length ? `. Below: the queries with the lowest ${choice.metric}, the best doc that is not in the top ${data.k}, and what ranked first instead. ` : ". ",
-    ...links.flatMap(([value, label], j) => [j ? " · " : "", el("a", { href: "#queries", onclick: () => showOnly(value) }, label)]));
+    ...links.flatMap(([value, label], j) => [j ? " · " : "", el("a", { href: linkToQueries(["show", value]) }, label)]));
   const labels = ["Query", choice.metric, "Best doc missed", "Rank", "Ranked first", "Not returned"];
   const cell = (kind, label, ...children) => { const node = td(kind, null, ...children); node.dataset.label = label; return node; };
   $("misses-table").replaceChildren(rows.length ? table({ class: "rows-as-cards" }, [th(labels[0]), th(labels[1], "num"), th(labels[2]), th(labels[3]), th(labels[4]), th(labels[5], "num")],
@@ -249,6 +247,6 @@ function showNever() {
   $("never-table").replaceChildren(table({ class: "few" }, [th("Doc"), th("Grade", "num"), th("Query"), by.map((r) => th(own(r), "num"))],
     rows.slice(0, SOME).map(([i, g]) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0], wordsOf(i))), td("num", null, gradeMark(g[1])),
       td("", null, el("a", { href: linkTo(i) }, own(excerptOf(i)))), by.map((r) => td("num", null, placeOf(g, r, "rank ")))))));
-  $("never-copy").onclick = () => toClipboard([["doc_id", "grade", "query_id", ...[...listRuns].map((r) => "rank " + r)],
-    ...rows.map(([i, g]) => [docId(g[0]), String(g[1]), Q.ids[i], ...[...listRuns].map((r) => String(rankOf(g, r) ?? ""))])], $("never-copy"));
+  $("never-copy").onclick = () => toClipboard(csvOf([["doc_id", "grade", "query_id", ...[...listRuns].map((r) => "rank " + r)],
+    ...rows.map(([i, g]) => [docId(g[0]), String(g[1]), Q.ids[i], ...[...listRuns].map((r) => String(rankOf(g, r) ?? ""))])]), $("never-copy"));
 }

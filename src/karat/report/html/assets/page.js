@@ -31,10 +31,11 @@ function choose({ run = choice.run, metric = choice.metric }) {
   requestAnimationFrame(() => setTimeout(() => redraw(...(other ? [] : ["forest", "curves", "histogram", "points"]))));
 }
 function showOutcomes() {
-  const before = $("outcome").value || "all";
+  const before = $("outcome").selectedOptions[0]; // a finding of another run has another name
   const pairs = [["broken", "broken"], ["fixed", "fixed"], ["unchanged", "unchanged"]];
+  const findings = (data.findings[choice.run] ?? []).map(([title], n) => ["finding-" + (n + 1), "finding " + (n + 1) + ": " + title]);
   const misses = [["miss", "no relevant doc in the top " + data.k], ["never", "relevant docs not returned"], ...(listRuns.size > 1 ? [["nobody", "relevant docs that no run returned"]] : [])];
-  $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(hasGold ? misses : [])].map(([value, label]) => option(value, label, value === before)));
+  $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(hasGold ? misses : []), ...findings].map(([value, label]) => option(value, label, value === before?.value && label === before.textContent)));
 }
 
 /* ---- links: the part after # holds all that differs from the start, so that a view can be sent to a colleague ---- */
@@ -51,6 +52,9 @@ function entriesOf(hash) {
 }
 const hashOf = (entries) => (entries.length ? "#" + entries.map(([key, value]) => encodeURIComponent(key) + "=" + encodeURIComponent(value)).join("&") : "");
 const chosenEntries = () => [["run", choice.run], ["metric", choice.metric]].filter(([key, value]) => value !== start[key]);
+// A link to the queries that these filters leave.
+const linkToQueries = (...filters) => hashOf([...filters, ...chosenEntries(), ["section", "queries"]]);
+const namesFilters = (entries) => [...entries.keys()].some((key) => ["search", "show", "sort"].includes(key) || key.startsWith(FIELD));
 const linkTo = (i) => hashOf([["query", Q.ids[i]], ...chosenEntries()]);
 // What the reader chooses is a step back and forth; what one types or walks past is not.
 let isStep = false;
@@ -71,21 +75,24 @@ function writeLink() {
   history[isStep ? "pushState" : "replaceState"](null, "", location.href.split("#")[0] + hash);
   isStep = false;
 }
-// What a link holds, and else what the page starts with.
-function restore(entries) {
-  const value = (key, choices) => (choices.includes(entries.get(key)) ? entries.get(key) : start[key]);
-  Object.assign(choice, { run: value("run", others.length ? others : runs), metric: value("metric", metrics), section: entries.get("section") ?? "" });
-  $("metric").value = choice.metric;
-  if ($("run")) $("run").value = choice.run;
+function setFilters(entries) {
   $("search").value = entries.get("search") ?? "";
-  show();
-  showOutcomes();
   const outcome = entries.get("show") ?? "all";
   $("outcome").value = [...$("outcome").options].some((o) => o.value === outcome) ? outcome : "all";
   for (const select of fieldFilters()) {
     const text = JSON.stringify(entries.get(FIELD + select.dataset.field) ?? "");
     select.value = [...select.options].some((o) => o.value === text) ? text : "";
   }
+}
+// What a link holds, and else what the page starts with.
+function restore(entries) {
+  const value = (key, choices) => (choices.includes(entries.get(key)) ? entries.get(key) : start[key]);
+  Object.assign(choice, { run: value("run", others.length ? others : runs), metric: value("metric", metrics), section: entries.get("section") ?? "" });
+  $("metric").value = choice.metric;
+  if ($("run")) $("run").value = choice.run;
+  show();
+  showOutcomes();
+  setFilters(entries);
   const sort = /^(-?)(.*)$/s.exec(entries.get("sort") ?? "");
   state.sort = sort[2] ? { key: sort[2], up: !sort[1] } : startSort();
   buildTable();
@@ -95,12 +102,12 @@ function restore(entries) {
   filter();
   if (query >= 0) {
     if (!state.order.includes(query)) clearFilters();
-    open(query);
-    land($("queries"));
-    reveal();
+    open(query, choice.section);
   }
+  // A section is in a link only where the reader went there last.
+  const place = choice.section || (query >= 0 ? placeOfQuery() : namesFilters(entries) ? "queries" : "");
   if (entries.has("meaning")) showMeaning(entries.get("meaning"));
-  else if (choice.section) land($(choice.section));
+  else if (place) land($(place));
 }
 // Where a link leads, until the reader moves: charts above it grow when they are drawn.
 let landing = null;
@@ -141,11 +148,15 @@ function follow(event) {
     const i = Q.ids.indexOf(entries.get("query"));
     if (i < 0) return;
     if (!state.order.includes(i)) clearFilters();
-    asStep(() => open(i));
-    $("queries").scrollIntoView();
-    reveal();
+    bring(i);
+    $("query").focus({ preventScroll: true }); // else Enter would follow the link again
   } else if (entries.has("meaning")) showMeaning(entries.get("meaning"));
-  else {
+  else if (namesFilters(entries)) {
+    setFilters(entries);
+    choice.section = entries.get("section") ?? "";
+    goTo(choice.section || "queries");
+    asStep(filter);
+  } else {
     choice.section = href.slice(1);
     goTo(choice.section);
     asStep(writeLink);
@@ -175,7 +186,7 @@ function openFirst() {
 }
 function keys(e) {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName), inQuery = $("query").contains(e.target);
-  if (e.key === "Escape" && e.target === $("search")) { $("search").value = ""; filter(); }
+  if (e.key === "Escape" && e.target === $("search")) { $("search").value = ""; narrow(); }
   if (e.key === "Escape" && (typing || inQuery) && !$("keys").open) { e.target.blur(); $("rows").focus({ preventScroll: true }); return; }
   if (e.key === "Enter" && e.target === $("search")) { e.preventDefault(); choice.pin = false; openFirst(); return; }
   if (typing || e.ctrlKey || e.metaKey || e.altKey || $("keys").open) return;
@@ -196,7 +207,7 @@ $("run")?.replaceChildren(...others.map((r) => option(r, r, r === choice.run)));
 $("sweep-metric")?.replaceChildren(...[...new Set(data.curves.map((c) => c.metric))].map((m) => option(m, m, m === "recall")));
 $("systems-metric")?.replaceChildren(...data.tradeoffs.map((m) => option(m)));
 $("field-filters").replaceChildren(...Object.entries(Q.fields).map(([name, values]) => el("label", {}, own(name), " ",
-  el("select", { "data-field": name, onchange: filter }, option("", "all"),
+  el("select", { "data-field": name, onchange: narrow }, option("", "all"),
     [...new Set(values.flat())].sort().map((v) => option(JSON.stringify(v), v))))));
 chart("forest", forestSpec);
 chart("curves", curveSpec);
@@ -206,9 +217,7 @@ chart("tradeoff", tradeoffSpec);
 chart("histogram", histogramSpec);
 chart("points", scatterSpec, (view) => view.addEventListener("click", (_, item) => {
   if (item?.datum?.i === undefined) return;
-  asStep(() => open(item.datum.i));
-  $("queries").scrollIntoView();
-  reveal();
+  bring(item.datum.i);
 }));
 on("metric", "change", () => choose({ metric: $("metric").value }));
 on("run", "change", () => choose({ run: $("run").value }));
@@ -217,8 +226,8 @@ on("systems-metric", "change", () => redraw("tradeoff"));
 on("forest-more", "click", () => { everySegment = !everySegment; showForestNote(); redraw("forest"); });
 on("segments-more", "click", () => { smallSegments = true; showSegments(); });
 on("never-of", "change", showNever);
-on("search", "input", filter);
-on("outcome", "change", filter);
+on("search", "input", narrow);
+on("outcome", "change", narrow);
 on("filters", "submit", (e) => e.preventDefault());
 on("filters", "reset", () => setTimeout(filter));
 on("copy", "click", copyTable);

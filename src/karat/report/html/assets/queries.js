@@ -19,12 +19,15 @@ function placeBy(key) {
   }
   return collations[key];
 }
+// The queries of each finding of the diagnosis, by run and the value of its filter.
+const findingQueries = new Map(Object.entries(data.findings).flatMap(([run, some]) => some.map(([, places], n) => [run + "\n" + "finding-" + (n + 1), new Set(places)])));
 function hasOutcome(i, outcome) {
   const { metric, run } = choice;
   if (outcome === "all") return true;
   if (outcome === "miss") return Q.gold[i].length > 0 && lateGold(i, run, data.k).length === Q.gold[i].length;
   if (outcome === "never") return Q.gold[i].some((g) => rankOf(g, run) === null);
   if (outcome === "nobody") return Q.gold[i].some((g) => g[2].every((rank) => rank === null));
+  if (outcome.startsWith("finding-")) return findingQueries.get(run + "\n" + outcome).has(i);
   const d = changeOf(metric, i);
   if (outcome === "unchanged") return d !== null && Math.abs(d) <= SAME;
   return d !== null && direction(metric, d) === (outcome === "broken" ? "down" : "up");
@@ -49,11 +52,10 @@ function clearFilters() {
   $("filters").reset();
   filter();
 }
-function showOnly(outcome) {
-  $("filters").reset();
-  $("outcome").value = outcome;
-  choice.section = "queries";
-  asStep(filter);
+// What the reader does in the table leads back to it, wherever the menu led before.
+function narrow() {
+  choice.section = "";
+  filter();
 }
 function keyFor(key) {
   if (key === "id" || key === "text") { const places = placeBy(key); return (i) => places[i]; }
@@ -118,6 +120,7 @@ function buildTable() {
 function sortBy(key) {
   const texts = key === "id" || key === "text";
   state.sort = { key, up: state.sort.key === key ? !state.sort.up : texts };
+  choice.section = "";
   sortHits();
   showTable();
   writeLink();
@@ -156,9 +159,10 @@ function showRows() {
     onclick: (e) => { if (e.ctrlKey || e.metaKey) return; e.preventDefault(); asStep(() => open(i)); reveal(); } }, state.columns.map(([key]) => cell(key, i))));
   state.body.replaceChildren(...space(first), ...rows, ...space(state.order.length - last));
 }
-function toClipboard(lines, button) {
-  const quoted = (text) => (/[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
-  const text = lines.map((line) => line.map(quoted).join(",")).join("\n") + "\n", label = button.dataset.label ??= button.textContent;
+const quoted = (text) => (/[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
+const csvOf = (lines) => lines.map((line) => line.map(quoted).join(",")).join("\n") + "\n";
+function toClipboard(text, button) {
+  const label = button.dataset.label ??= button.textContent;
   const done = () => { button.textContent = "Copied"; setTimeout(() => { button.textContent = label; }, 1500); };
   const byHand = () => {
     const area = el("textarea", { style: "position:fixed;opacity:0", "aria-hidden": "true" });
@@ -178,5 +182,5 @@ function copyTable() {
   const lines = [["query_id", ...(texts ? ["text"] : []), ...fields, ...runs.map((r) => r + " " + choice.metric), ...(hasPair ? ["delta " + choice.run] : [])],
     ...state.order.map((i) => [Q.ids[i], ...(texts ? [Q.texts[i]] : []), ...fields.map((f) => tagsIn(f, i).join(", ")),
       ...runs.map((r) => value(valueOf(r, choice.metric, i))), ...(hasPair ? [value(changeOf(choice.metric, i))] : [])])];
-  toClipboard(lines, $("copy"));
+  toClipboard(csvOf(lines), $("copy"));
 }

@@ -5,8 +5,8 @@ const DEPTH = 10, TOP = 20, LONG = 240;
 const gradeClass = (grade) => (grade === null ? "unjudged" : "g" + Math.max(0, Math.min(4, Math.round(grade))));
 const gradeMark = (grade) => (grade === null ? el("span", { class: "grade none" }, "unjudged") : el("span",
   { class: "grade " + gradeClass(grade) }, el("span", { class: "sr" }, "grade "), String(grade)));
-function open(i) {
-  Object.assign(choice, { query: i, pin: true });
+function open(i, section = "") {
+  Object.assign(choice, { query: i, pin: true, section });
   writeLink();
   const place = state.order.indexOf(i), view = $("rows");
   if (place >= 0 && (place * ROW < view.scrollTop || (place + 2) * ROW > view.scrollTop + view.clientHeight)) view.scrollTop = Math.max(0, place * ROW - view.clientHeight / 3);
@@ -16,6 +16,7 @@ function open(i) {
 function showQuery(i) {
   const tags = Object.keys(Q.fields).flatMap((f) => tagsIn(f, i).map((value) => el("span", { class: "tag" }, own(f + " = " + value))));
   const step = (label, by, text) => el("button", { type: "button", "aria-label": label, onclick: () => move(by) }, text);
+  const copy = el("button", { type: "button", class: "copy", onclick: (e) => toClipboard(location.href.split("#")[0] + linkTo(i), e.target) }, "Copy link");
   const title = el("h3", { id: "query-title", dir: "auto" }, nameOf(i).length > LONG ? nameOf(i).slice(0, LONG - 1) + "…" : nameOf(i));
   const unfold = nameOf(i).length > LONG ? el("button", { type: "button", class: "unfold", "aria-expanded": "false", onclick: (e) => {
     const on = e.target.getAttribute("aria-expanded") === "false";
@@ -23,7 +24,7 @@ function showQuery(i) {
     e.target.setAttribute("aria-expanded", String(on));
     e.target.textContent = on ? "Show less" : "Show the whole query";
   } }, "Show the whole query") : null;
-  const head = el("div", { class: "query-head" }, el("div", {}, title, unfold), el("span", { class: "steps" }, step("Previous query", -1, "‹"), step("Next query", 1, "›")));
+  const head = el("div", { class: "query-head" }, el("div", {}, title, unfold), el("span", { class: "steps" }, copy, step("Previous query", -1, "‹"), step("Next query", 1, "›")));
   // Quantiles of one value, such as latency.p50 and latency.p90, are the same number for one query.
   const chosen = columns.get(choice.metric), inOrder = [chosen, ...data.metrics.filter((m) => m.value_name !== chosen.value_name)];
   const names = [...new Map(inOrder.map((m) => [m.value_name, m.name])).entries()];
@@ -41,12 +42,12 @@ function listsOf(i, depth) {
   const grades = [...new Set(pair.flatMap((r) => listOf(r, i)[1].slice(0, depth)))].filter((g) => g !== null).sort((a, b) => b - a);
   const legend = el("div", { class: "legend" }, grades.map((g) => el("span", {}, el("i", { class: gradeClass(g) }), "grade " + g)),
     hasGold ? el("span", {}, el("i", { class: "unjudged" }), "unjudged") : null, pair.length === 2 ? [el("span", { class: "joins" }, "lines join the same doc"),
-      el("span", {}, "▲ ▼ ranks gained and lost"), el("span", {}, "→ rank in the other list")] : null);
+      el("span", {}, "▲ ▼ ranks gained and lost"), el("span", {}, "→ rank in the list of ", own(pair[1]))] : null);
   const position = (doc, n, rank) => {
     if (pair.length !== 2) return null;
     const other = pair[1 - n], length = listOf(other, i)[0].length, gold = hasGold && Q.gold[i].find((g) => g[0] === doc);
     const there = places[1 - n].get(doc) ?? (gold && rankOf(gold, other)) ?? null;
-    if (there === null) return el("span", { class: "move" }, gold ? "not returned by the other" : length < TOP ? "not in the other list" : `not in the other top ${TOP}`);
+    if (there === null) return el("span", { class: "move" }, gold ? "not returned by " : length < TOP ? "not in the list of " : `not in the top ${TOP} of `, own(other));
     if (n === 0) return there > depth ? el("span", { class: "move" }, "→ " + there) : null;
     return el("span", { class: "move" }, there === rank ? "=" : (there > rank ? "▲" : "▼") + Math.abs(there - rank), el("span", { class: "sr" }, " from rank " + there));
   };
@@ -111,4 +112,10 @@ function move(by) {
   open(state.order[Math.max(0, Math.min(state.order.length - 1, place < 0 ? 0 : place + by))]);
 }
 // On a narrow screen the query stands below the table.
-const reveal = () => { if (matchMedia("(max-width: 900px)").matches) $("query").scrollIntoView(); };
+const isNarrow = () => matchMedia("(max-width: 900px)").matches;
+const placeOfQuery = () => (isNarrow() ? "query" : "queries");
+const reveal = () => { if (isNarrow()) $("query").scrollIntoView(); };
+function bring(i) {
+  asStep(() => open(i));
+  $(placeOfQuery()).scrollIntoView();
+}
