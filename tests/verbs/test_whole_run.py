@@ -403,23 +403,39 @@ def test_a_line_without_latency_and_cost_is_as_unknown_as_no_line(
 
 
 @pytest.mark.parametrize(
-    ("stages", "outcome"), [(("retrieve",), "pass"), (("retrieve", "rerank"), "undecided"), ((), "undecided")]
+    ("fields", "outcomes"),
+    [
+        ({"stages": ["retrieve"]}, ("pass", "pass")),
+        ({"stages": ["retrieve", "Rerank"]}, ("undecided", "undecided")),
+        ({"stages": ["retrieve", "rerank"], "total": 50}, ("undecided", "pass")),
+        ({"stages": ["retrieve", "rerank"], "retrieved": False}, ("pass", "pass")),
+        ({}, ("undecided", "pass")),
+    ],
 )
-def test_a_stage_that_a_line_does_not_name_took_no_time(tmp_path: Path, stages: tuple[str, ...], outcome: str) -> None:
+@pytest.mark.parametrize("columns", [True, False])
+def test_a_stage_that_ran_without_its_latency_makes_the_total_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: bool, fields: dict[str, Any], outcomes: tuple[str, str]
+) -> None:
     """Of 60 queries 20 were reranked; the other lines name their stages without it, name it too, or name none."""
+    monkeypatch.setattr(log_blocks, "LARGE", 0 if columns else 1 << 30)
     gold = {f"q{i}": {"d": 1} for i in range(60)}
     lines = []
     for i, q in enumerate(gold):
-        both = ("retrieve", "rerank") if i < 20 else stages
+        own: dict[str, Any] = {"stages": ["retrieve", "rerank"]} if i < 20 else dict(fields)
         took = {"retrieve": 30 + i, **({"rerank": 5 + i} if i < 20 else {})}
-        named = {"stages": {stage: ["d"] for stage in both}} if both else {}
-        lines.append(json.dumps({"query_id": q, "topk": [{"doc_id": "d"}], "latency_ms": took, **named}))
+        if "total" in own:
+            took["total"] = own.pop("total")
+        if "stages" in own:
+            own["stages"] = {stage: ["d"] for stage in own["stages"]}
+        lines.append(json.dumps({"query_id": q, "topk": [{"doc_id": "d"}], "latency_ms": took, **own}))
     (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
     result = karat.evaluate(gold, str(tmp_path / "log.jsonl"), ["hit@1", "latency.rerank.p50", "latency.p50"])
     rows = karat.check(result, ["latency.rerank.p50 <= 1s", "latency.p50 <= 1s"]).rows
-    assert [row.outcome for row in rows] == [outcome, "pass"]
-    if outcome == "undecided":
-        assert rows[0].judged.why.startswith("40 queries have no latency (rerank), so the value")
+    assert tuple(row.outcome for row in rows) == outcomes
+    for row, outcome, stage in zip(rows, outcomes, (" (rerank)", ""), strict=True):
+        if outcome == "undecided":
+            assert row.judged.why.startswith(f"40 queries have no latency{stage}, so the value")
+    assert result.n["latency.p50"] == (20 if outcomes[1] == "undecided" else 60)
 
 
 def test_queries_that_were_not_answered_are_named_beside_metrics_of_the_pipeline_too(project: Path) -> None:

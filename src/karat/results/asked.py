@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.grammar import Measure, parse
-from karat.model.log_names import AMOUNTS, SKIPPED, STAGES
+from karat.model.log_names import AMOUNTS
+from karat.model.log_steps import did_not_run
 from karat.results.values import rankings_for
 
 if TYPE_CHECKING:
@@ -29,19 +30,12 @@ def is_logged(measure: Measure) -> bool:
 
 
 def find_idle(measure: Measure, rankings: Rankings) -> frozenset[str]:
-    """The queries whose lines say that they took no latency or cost of this kind, because the step did not run.
-
-    Retrieval was skipped, or the line names its stages without one that others name.
-    """
+    """The queries whose lines say that they took no latency or cost of this kind, because the step did not run."""
     whole = rankings.whole
     if whole is None or whole.log is None or not is_logged(measure):
         return frozenset()
-    stages, skipped = whole.log[STAGES], whole.log[SKIPPED].get(SKIPPED, np.full(len(whole), np.nan))
-    idle = ~np.isnan(skipped)
-    own = stages.get(str(measure.param(measure.metric.dotted[0]))) if "latency" in measure.needs else None
-    if own is not None:
-        idle |= np.isnan(own) & ~np.isnan(np.array(list(stages.values()))).all(axis=0)
-    idle &= np.isnan(measure(whole))
+    step = str(measure.param(measure.metric.dotted[0])) if "latency" in measure.needs else ""
+    idle = did_not_run(step, whole.log, len(whole)) & np.isnan(measure(whole))
     return frozenset(whole.query_ids[i] for i in np.flatnonzero(idle).tolist())
 
 

@@ -280,7 +280,8 @@ RULES_OF_FILES = (
         "warning",
         "Latencies on some lines only",
         "Quantiles over the remaining lines are biased: slow or failed queries are often the ones without a latency.",
-        "Log latency_ms, with the same stages, on every line.",
+        "Log latency_ms of every stage that ran, on every line. A line says that one did not by stages without it, or by"
+        ' "retrieved": false.',
     ),
     LintRule(
         "R312",
