@@ -438,6 +438,25 @@ def test_a_stage_that_ran_without_its_latency_makes_the_total_unknown(
     assert result.n["latency.p50"] == (20 if outcomes[1] == "undecided" else 60)
 
 
+def test_without_gold_all_queries_of_the_table_were_asked(tmp_path: Path) -> None:
+    """Of 60 queries the log has 40: with the others at the slowest, a third exceeds any limit."""
+    queries = {f"q{i}": {"text": "?"} for i in range(60)}
+    there = {"topk": [{"doc_id": "d"}], "latency_ms": {"all": 30}, "cost": {"tokens": 5}}
+    log = [json.dumps({"query_id": f"q{i}", **there}) for i in range(40)]
+    (tmp_path / "log.jsonl").write_text("\n".join(log) + "\n")
+    gates = ["latency.p90 <= 60ms", "cost.tokens.sum <= 1000", "latency.p50 <= 60ms"]
+    for missing, outcomes in (("zero", ["undecided", "undecided", "pass"]), ("skip", ["pass"] * 3)):
+        result = karat.evaluate(
+            None, str(tmp_path / "log.jsonl"), [gate.split()[0] for gate in gates], queries=queries, missing=missing
+        )
+        assert "20 queries of the table of queries are not in the run" in result.notes
+        result.save(str(tmp_path / "saved.json"))
+        for one in (result, karat.load(str(tmp_path / "saved.json"))):
+            rows = karat.check(one, gates).rows
+            assert [row.outcome for row in rows] == outcomes
+            assert ("20 queries have no latency" in rows[0].judged.why) == (missing == "zero")
+
+
 def test_queries_that_were_not_answered_are_named_beside_metrics_of_the_pipeline_too(project: Path) -> None:
     table = [json.loads(line) for line in (project / "queries.jsonl").read_text().splitlines()]
     table += [{"_id": f"x{i}", "text": "?", "expected_source": "faq"} for i in range(3)]
@@ -506,4 +525,4 @@ def test_queries_without_an_answer_that_have_one_are_named(tmp_path: Path) -> No
         "1 query is marked no_answer and has relevant docs in the gold, which do not count: correct one or the other"
         in (result.runs[0].notes)
     )
-    assert "1 query of queries is in neither the gold nor the run" in result.runs[0].notes
+    assert "1 query of the table of queries is in neither the gold nor the run" in result.runs[0].notes

@@ -63,7 +63,8 @@ def find_unanswered(run: RunResult, queries: Queries | None, answered: Iterable[
     """The queries without gold that were asked and that the run lacks altogether.
 
     Those marked no_answer were asked, and those that others `answered`. Other queries of the table without gold were
-    asked where the run answers some of them: a table may also hold the queries of other splits.
+    asked where the run answers some of them, since a table may also hold the queries of other splits; where nothing
+    has gold, all of the table were.
     """
     rankings = run.rankings
     if rankings is None or run.totals is not None or run.policy.missing != "zero":
@@ -75,7 +76,7 @@ def find_unanswered(run: RunResult, queries: Queries | None, answered: Iterable[
         marked = queries.no_answer
         questions |= dict.fromkeys(marked)
         others = queries.fields.keys() - gold - set(marked)
-        if not others.isdisjoint(own):
+        if not len(rankings.gold_query) or not others.isdisjoint(own):
             questions |= dict.fromkeys(q for q in queries.fields if q in others)
     return [q for q in questions if q not in own and q not in rankings.query_ids]
 
