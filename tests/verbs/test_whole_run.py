@@ -257,7 +257,7 @@ def test_run_logs_with_latency_add_their_panel_to_the_default_metrics(project: P
         assert "latency.p50" not in karat.evaluate(str(project / "gold.txt"), other).metrics
 
 
-SKIP = "or evaluate with --missing skip to judge the others alone"
+SKIP = "or evaluate again with --missing skip to judge the others alone"
 
 
 @pytest.mark.parametrize(
@@ -340,10 +340,53 @@ def test_means_and_changes_of_totals_need_the_cost_of_every_query(project: Path)
     rows = karat.check(result, gates, baseline="old", candidate="log").rows
     lack = "1 query has no cost (tokens), so the value over all queries may be larger; log it too, "
     lack += SKIP
-    blessed = " (a baseline file has to be blessed with it too)"
-    reasons = [("undecided", lack + blessed), ("undecided", lack)]
-    assert [(row.outcome, row.judged.why) for row in rows[:2]] == reasons
+    assert [(row.outcome, row.judged.why) for row in rows[:2]] == [("undecided", lack)] * 2
     assert rows[2].outcome == "pass"
+
+
+@pytest.mark.parametrize("gate", ["cost.tokens <= 9000", "cost.tokens <= 9000 at the mean", "latency.p90 <= 60ms"])
+def test_the_advice_to_skip_what_is_missing_names_the_baseline_that_has_to_skip_it_too(
+    project: Path, gate: str
+) -> None:
+    lines = [json.loads(line) for line in (project / "log.jsonl").read_text().splitlines()][:200]
+    for i, line in enumerate(lines):
+        line["latency_ms"] = {"search": 30 + i % 7}
+    (project / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def check(missing: str, blessed: str) -> karat.Check:
+        """Judged against a file that was blessed with a convention of its own."""
+        metrics = "hit@1,cost.tokens,latency.p90"
+        baseline = karat.bless(evaluate(project, metrics, missing=blessed), str(project / "base.json"))
+        evaluate(project, metrics, missing=missing).save(str(project / "saved.json"))
+        gates = [gate, "hit@1 no worse than baseline by 0.5"]
+        return karat.check(karat.load(str(project / "saved.json")), gates, baseline=baseline)
+
+    assert check("zero", "zero").rows[0].judged.why.endswith(f", {SKIP}, and bless the baseline with it too")
+    with pytest.raises(karat.KaratError, match='missing: "skip" here'):
+        check("skip", "zero")
+    assert check("skip", "skip").rows[0].outcome == "pass"
+
+
+@pytest.mark.parametrize("weight", [0, 0.01])
+def test_a_query_of_no_weight_may_take_any_time(tmp_path: Path, weight: float) -> None:
+    """Of 120 queries every second has neither latency nor cost: at weight 0 it changes no mean, only totals."""
+    queries = {f"q{i}": {"weight": 1 if i % 2 else weight, "kind": "ab"[i % 3 % 2]} for i in range(120)}
+    lines = []
+    for i, q in enumerate(queries):
+        amounts = {"latency_ms": {"all": 10 + i % 7}, "cost": {"tokens": 100 + i % 5}} if i % 2 else {}
+        lines.append(json.dumps({"query_id": q, "topk": [{"doc_id": "d"}], **amounts}))
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
+    gates = ["cost.tokens <= 200", "latency.mean <= 100ms at the mean", "cost.tokens <= 200 where kind = a"]
+    gates.append("cost.tokens.sum <= 20000")
+    result = karat.evaluate(
+        {q: {"d": 1} for q in queries},
+        str(tmp_path / "log.jsonl"),
+        ["cost.tokens", "latency.mean", "cost.tokens.sum"],
+        queries=queries,
+        by="kind",
+    )
+    outcomes = [row.outcome for row in karat.check(result, gates).rows]
+    assert outcomes == (["undecided"] * 4 if weight else ["pass"] * 3 + ["undecided"])
 
 
 def test_a_change_of_a_total_needs_the_cost_of_every_line_unless_missing_is_skip(project: Path) -> None:
@@ -356,7 +399,6 @@ def test_a_change_of_a_total_needs_the_cost_of_every_line_unless_missing_is_skip
     (project / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     runs = {name: str(project / f"{name}.jsonl") for name in ("old", "log")}
     text = "36 queries have no cost (tokens), so the value over all queries may be larger; log theirs too, " + SKIP
-    text += " (a baseline file has to be blessed with it too)"
     for missing, ruling in (
         ("zero", ("undecided", text)),
         ("skip", ("pass", "the whole interval is on the right side")),
