@@ -161,7 +161,7 @@ TABLE = [
         mean(1, 0.025**0.5, 1, n=40, n_eff=2.0, deviation=0),
         "undecided",
         "all 40 values are 1, but 2 independent ones say too little of others",
-        20,
+        6,  # ⌈40 · 2.29 / 2⌉ − 40
     ),
     (
         "mrr no worse than a by 0.01",

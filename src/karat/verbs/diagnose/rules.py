@@ -156,6 +156,11 @@ def _not_in_pool(view: View) -> Floats:
     return _of_rows(view, 1.0 - pool)
 
 
+def _lost_by_reranking(view: View) -> Floats:
+    """In points of ndcg@10."""
+    return _of_rows(view, np.maximum(-view.values["rerank gain"], 0.0))
+
+
 def _lost_after_pool(view: View) -> Floats:
     return _of_rows(view, view.values["pool"] - view.values["recall@5"])
 
@@ -290,7 +295,7 @@ RULES: tuple[Rule, ...] = (
         "reranker",
         "The reranker makes its input worse",
         (Bound("rerank gain", "low", "rerank.gain"),),
-        _lost_after_pool,
+        _lost_by_reranking,
         "The reranker: wrong model or language, inverted scores, truncated texts, or mixed-up ids.",
         (
             "evaluate without it: its input alone is better",
