@@ -202,6 +202,14 @@ def test_gold_by_doc_cannot_tell_the_chunker_from_the_retriever(tmp_path: Path) 
     assert [f.code for f in Case(half((1, 2))).diagnose(tmp_path).findings] == ["retriever"]
 
 
+def test_the_reranker_is_blamed_for_the_queries_that_it_makes_worse(tmp_path: Path) -> None:
+    """Every second query has its gold at 30 and 31 before and after; every fourth falls from 1 and 2 to there."""
+    found = Case(half((30, 31), (1, 2)), reranked=lambda q: (1, 2) if q % 4 == 0 else (30, 31)).diagnose(tmp_path)
+    (finding,) = (f for f in found.findings if f.code == "reranker")
+    assert finding.queries == tuple(f"q{q:02d}" for q in range(2, N, 4))
+    assert finding.weight == pytest.approx(0.25)  # a quarter loses all of its ndcg@10
+
+
 def test_nothing_wrong_is_said_plainly(tmp_path: Path) -> None:
     found = Case(reranked=lambda q: (1, 2)).diagnose(tmp_path)
     assert found.findings == () and found.healthy

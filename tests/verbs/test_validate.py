@@ -518,6 +518,15 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
             field("dense.jsonl", 3, latency_ms={"retrieve": 5}),
         ),
     ),
+    "a stage that ran without its latency": (
+        "R311",
+        "warning",
+        "dense.jsonl:3",
+        both(
+            field("dense.jsonl", None, latency_ms={"retrieve": 5, "rerank": 2}, stages={"retrieve": [], "rerank": []}),
+            field("dense.jsonl", 3, latency_ms={"retrieve": 5}),
+        ),
+    ),
     "a negative latency": ("R312", "error", "dense.jsonl:9", field("dense.jsonl", 9, latency_ms={"retrieve": -3})),
     "a latency that is null": (
         "R312",
@@ -758,6 +767,14 @@ FINE: dict[str, tuple[str, Change]] = {
     "ties that follow the ranks": ("R302", line("bm25.run", 2, lambda x: x.replace("7.5", "8.5"))),
     "a field of one's own": ("R316", field("dense.jsonl", None, query_text="?", latency_p90=3, user="ana")),
     "a list that was empty on purpose": ("R310", field("dense.jsonl", 4, topk=[], retrieved=False)),
+    "a latency without retrieval": ("R311", field("dense.jsonl", 3, latency_ms={}, topk=[], retrieved=False)),
+    "a latency without the stage": (
+        "R311",
+        both(
+            field("dense.jsonl", None, latency_ms={"retrieve": 5, "rerank": 2}, stages={"retrieve": [], "Rerank": []}),
+            field("dense.jsonl", 3, latency_ms={"retrieve": 5}, stages={"retrieve": []}),
+        ),
+    ),
     "gold by doc and chunks in the run": ("X508", columns("bm25.run", lambda c: [*c[:2], c[2] + "#p1", *c[3:]])),
     "chunks of docs of the corpus": ("X502", columns("bm25.run", lambda c: [*c[:2], c[2] + "#p1", *c[3:]])),
     "ids of two docs that differ in case": (

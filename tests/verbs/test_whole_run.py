@@ -257,7 +257,7 @@ def test_run_logs_with_latency_add_their_panel_to_the_default_metrics(project: P
         assert "latency.p50" not in karat.evaluate(str(project / "gold.txt"), other).metrics
 
 
-SKIP = "or evaluate with --missing skip to judge the others alone"
+SKIP = "or evaluate again with --missing skip to judge the others alone"
 
 
 @pytest.mark.parametrize(
@@ -340,10 +340,53 @@ def test_means_and_changes_of_totals_need_the_cost_of_every_query(project: Path)
     rows = karat.check(result, gates, baseline="old", candidate="log").rows
     lack = "1 query has no cost (tokens), so the value over all queries may be larger; log it too, "
     lack += SKIP
-    blessed = " (a baseline file has to be blessed with it too)"
-    reasons = [("undecided", lack + blessed), ("undecided", lack)]
-    assert [(row.outcome, row.judged.why) for row in rows[:2]] == reasons
+    assert [(row.outcome, row.judged.why) for row in rows[:2]] == [("undecided", lack)] * 2
     assert rows[2].outcome == "pass"
+
+
+@pytest.mark.parametrize("gate", ["cost.tokens <= 9000", "cost.tokens <= 9000 at the mean", "latency.p90 <= 60ms"])
+def test_the_advice_to_skip_what_is_missing_names_the_baseline_that_has_to_skip_it_too(
+    project: Path, gate: str
+) -> None:
+    lines = [json.loads(line) for line in (project / "log.jsonl").read_text().splitlines()][:200]
+    for i, line in enumerate(lines):
+        line["latency_ms"] = {"search": 30 + i % 7}
+    (project / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def check(missing: str, blessed: str) -> karat.Check:
+        """Judged against a file that was blessed with a convention of its own."""
+        metrics = "hit@1,cost.tokens,latency.p90"
+        baseline = karat.bless(evaluate(project, metrics, missing=blessed), str(project / "base.json"))
+        evaluate(project, metrics, missing=missing).save(str(project / "saved.json"))
+        gates = [gate, "hit@1 no worse than baseline by 0.5"]
+        return karat.check(karat.load(str(project / "saved.json")), gates, baseline=baseline)
+
+    assert check("zero", "zero").rows[0].judged.why.endswith(f", {SKIP}, and bless the baseline with it too")
+    with pytest.raises(karat.KaratError, match='missing: "skip" here'):
+        check("skip", "zero")
+    assert check("skip", "skip").rows[0].outcome == "pass"
+
+
+@pytest.mark.parametrize("weight", [0, 0.01])
+def test_a_query_of_no_weight_may_take_any_time(tmp_path: Path, weight: float) -> None:
+    """Of 120 queries every second has neither latency nor cost: at weight 0 it changes no mean, only totals."""
+    queries = {f"q{i}": {"weight": 1 if i % 2 else weight, "kind": "ab"[i % 3 % 2]} for i in range(120)}
+    lines = []
+    for i, q in enumerate(queries):
+        amounts = {"latency_ms": {"all": 10 + i % 7}, "cost": {"tokens": 100 + i % 5}} if i % 2 else {}
+        lines.append(json.dumps({"query_id": q, "topk": [{"doc_id": "d"}], **amounts}))
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
+    gates = ["cost.tokens <= 200", "latency.mean <= 100ms at the mean", "cost.tokens <= 200 where kind = a"]
+    gates.append("cost.tokens.sum <= 20000")
+    result = karat.evaluate(
+        {q: {"d": 1} for q in queries},
+        str(tmp_path / "log.jsonl"),
+        ["cost.tokens", "latency.mean", "cost.tokens.sum"],
+        queries=queries,
+        by="kind",
+    )
+    outcomes = [row.outcome for row in karat.check(result, gates).rows]
+    assert outcomes == (["undecided"] * 4 if weight else ["pass"] * 3 + ["undecided"])
 
 
 def test_a_change_of_a_total_needs_the_cost_of_every_line_unless_missing_is_skip(project: Path) -> None:
@@ -356,7 +399,6 @@ def test_a_change_of_a_total_needs_the_cost_of_every_line_unless_missing_is_skip
     (project / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     runs = {name: str(project / f"{name}.jsonl") for name in ("old", "log")}
     text = "36 queries have no cost (tokens), so the value over all queries may be larger; log theirs too, " + SKIP
-    text += " (a baseline file has to be blessed with it too)"
     for missing, ruling in (
         ("zero", ("undecided", text)),
         ("skip", ("pass", "the whole interval is on the right side")),
@@ -403,23 +445,58 @@ def test_a_line_without_latency_and_cost_is_as_unknown_as_no_line(
 
 
 @pytest.mark.parametrize(
-    ("stages", "outcome"), [(("retrieve",), "pass"), (("retrieve", "rerank"), "undecided"), ((), "undecided")]
+    ("fields", "outcomes"),
+    [
+        ({"stages": ["retrieve"]}, ("pass", "pass")),
+        ({"stages": ["retrieve", "Rerank"]}, ("undecided", "undecided")),
+        ({"stages": ["retrieve", "rerank"], "total": 50}, ("undecided", "pass")),
+        ({"stages": ["retrieve", "rerank"], "retrieved": False}, ("pass", "pass")),
+        ({}, ("undecided", "pass")),
+    ],
 )
-def test_a_stage_that_a_line_does_not_name_took_no_time(tmp_path: Path, stages: tuple[str, ...], outcome: str) -> None:
+@pytest.mark.parametrize("columns", [True, False])
+def test_a_stage_that_ran_without_its_latency_makes_the_total_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: bool, fields: dict[str, Any], outcomes: tuple[str, str]
+) -> None:
     """Of 60 queries 20 were reranked; the other lines name their stages without it, name it too, or name none."""
+    monkeypatch.setattr(log_blocks, "LARGE", 0 if columns else 1 << 30)
     gold = {f"q{i}": {"d": 1} for i in range(60)}
     lines = []
     for i, q in enumerate(gold):
-        both = ("retrieve", "rerank") if i < 20 else stages
+        own: dict[str, Any] = {"stages": ["retrieve", "rerank"]} if i < 20 else dict(fields)
         took = {"retrieve": 30 + i, **({"rerank": 5 + i} if i < 20 else {})}
-        named = {"stages": {stage: ["d"] for stage in both}} if both else {}
-        lines.append(json.dumps({"query_id": q, "topk": [{"doc_id": "d"}], "latency_ms": took, **named}))
+        if "total" in own:
+            took["total"] = own.pop("total")
+        if "stages" in own:
+            own["stages"] = {stage: ["d"] for stage in own["stages"]}
+        lines.append(json.dumps({"query_id": q, "topk": [{"doc_id": "d"}], "latency_ms": took, **own}))
     (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
     result = karat.evaluate(gold, str(tmp_path / "log.jsonl"), ["hit@1", "latency.rerank.p50", "latency.p50"])
     rows = karat.check(result, ["latency.rerank.p50 <= 1s", "latency.p50 <= 1s"]).rows
-    assert [row.outcome for row in rows] == [outcome, "pass"]
-    if outcome == "undecided":
-        assert rows[0].judged.why.startswith("40 queries have no latency (rerank), so the value")
+    assert tuple(row.outcome for row in rows) == outcomes
+    for row, outcome, stage in zip(rows, outcomes, (" (rerank)", ""), strict=True):
+        if outcome == "undecided":
+            assert row.judged.why.startswith(f"40 queries have no latency{stage}, so the value")
+    assert result.n["latency.p50"] == (20 if outcomes[1] == "undecided" else 60)
+
+
+def test_without_gold_all_queries_of_the_table_were_asked(tmp_path: Path) -> None:
+    """Of 60 queries the log has 40: with the others at the slowest, a third exceeds any limit."""
+    queries = {f"q{i}": {"text": "?"} for i in range(60)}
+    there = {"topk": [{"doc_id": "d"}], "latency_ms": {"all": 30}, "cost": {"tokens": 5}}
+    log = [json.dumps({"query_id": f"q{i}", **there}) for i in range(40)]
+    (tmp_path / "log.jsonl").write_text("\n".join(log) + "\n")
+    gates = ["latency.p90 <= 60ms", "cost.tokens.sum <= 1000", "latency.p50 <= 60ms"]
+    for missing, outcomes in (("zero", ["undecided", "undecided", "pass"]), ("skip", ["pass"] * 3)):
+        result = karat.evaluate(
+            None, str(tmp_path / "log.jsonl"), [gate.split()[0] for gate in gates], queries=queries, missing=missing
+        )
+        assert "20 queries of the table of queries are not in the run" in result.notes
+        result.save(str(tmp_path / "saved.json"))
+        for one in (result, karat.load(str(tmp_path / "saved.json"))):
+            rows = karat.check(one, gates).rows
+            assert [row.outcome for row in rows] == outcomes
+            assert ("20 queries have no latency" in rows[0].judged.why) == (missing == "zero")
 
 
 def test_queries_that_were_not_answered_are_named_beside_metrics_of_the_pipeline_too(project: Path) -> None:
@@ -490,4 +567,4 @@ def test_queries_without_an_answer_that_have_one_are_named(tmp_path: Path) -> No
         "1 query is marked no_answer and has relevant docs in the gold, which do not count: correct one or the other"
         in (result.runs[0].notes)
     )
-    assert "1 query of queries is in neither the gold nor the run" in result.runs[0].notes
+    assert "1 query of the table of queries is in neither the gold nor the run" in result.runs[0].notes

@@ -92,6 +92,7 @@ def judge_gates(
     if correction not in ("none", "bonferroni"):
         raise UsageError(f"correction must be one of none, bonferroni, found {correction!r}")
     names = [r.name for r in result.runs]
+    blessed = baseline is not None and all(baseline is not run for run in result.runs)
     beside = [*result.runs, *([baseline] if baseline is not None else ())]
     out: list[JudgedGate] = []
     for name in candidates:
@@ -112,7 +113,9 @@ def judge_gates(
                     base_figures, own_figures = None, run.on_basis(basis or "none")
                 else:
                     base_figures, own_figures = pair_on_basis(base, run, basis or "none")
-                views[place] = _View(own_figures, base_figures, passing, failing, queries=result.queries, beside=beside)
+                views[place] = _View(
+                    own_figures, base_figures, passing, failing, queries=result.queries, beside=beside, blessed=blessed
+                )
             out += [replace(judged, basis=basis) for judged in views[place].judgments(gate)]
     for gate in gates:
         if gate.run is not None and gate.run not in names:
@@ -213,9 +216,11 @@ class _View:
         *,
         queries: Queries | None,
         beside: Sequence[RunResult],
+        blessed: bool,
     ) -> None:
         self.run, self.base, self.sampling = run, base, sampling
         self._queries, self._beside = queries, beside  # which tell what was asked
+        self._blessed = blessed
         self._levels = (sampling,) if failing is None else (sampling, failing)
         self._runs = [run if s is run.sampling else replace(run, sampling=s) for s in self._levels]
         self._known: dict[tuple[str, float, tuple[str, ...]], list[FigureChange]] = {}
@@ -383,7 +388,11 @@ class _View:
         if segment is not None and others:
             slices = self.sampling.segments(others)
             others = [others[i] for s in slices if s.by == segment.by for i in s.rows]
-        return list(dict.fromkeys([*lacking, *others]))
+        absent = list(dict.fromkeys([*lacking, *others]))
+        if not self.run.statistic(gate.metric).weighted:
+            return absent
+        weights = self.sampling.units(absent).weight.tolist()  # what weighs nothing changes no figure
+        return [q for q, weight in zip(absent, weights, strict=True) if weight > 0]
 
     def _without_gold(self, gate: Gate) -> list[str]:
         """Queries without gold that were asked, and that the run lacks."""
@@ -460,6 +469,7 @@ class _View:
             draws=inner.draws,
             statistic=statistic,
             scale=scale,
+            blessed=self._blessed,
         )
 
     def _changes(self, metric: str, factor: float, fields: tuple[str, ...]) -> list[FigureChange]:

@@ -16,8 +16,8 @@ from karat.records import dataclass
 from karat.results.asked import is_logged
 from karat.results.figures import level_text
 from karat.results.no_spread import describe_equal_changes, describe_equal_values
-from karat.results.words import BASELINE, independent_text, queries_text, round_up, segment_text
 from karat.results.words import Outcome as Outcome
+from karat.results.words import independent_text, queries_text, round_up, segment_text
 from karat.stats.aggregates import ChangeScale, Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 
 Verdict = Literal["SHIP", "BLOCK", "INCONCLUSIVE"]
-_BLESS = " (a baseline file has to be blessed with it too)"
 INSIDE = "the threshold is inside the interval"
 """Why a gate is undecided where nothing more is to be said."""
 HALF = 0.674
 """The truth is as near as this many standard errors with a chance of one half."""
 Kind = Literal["mean", "share", "quantile", "total"]
-_SKIP = ", or evaluate with --missing skip to judge the others alone"
+_SKIP = ", or evaluate again with --missing skip to judge the others alone"
+_BLESS = ", and bless the baseline with it too"
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,8 @@ class GateEvidence:
     """Why the value is undefined, if more can be said than that."""
     absent: int = 0
     """Queries that were asked and that the run has no latency or cost of; with them it may be larger."""
+    blessed: bool = False
+    """Whether the check has a baseline that was evaluated before: its conventions have to be those of the run."""
     worst: tuple[float, float] = (math.nan, math.nan)
     """Of a quantile: its estimate and the upper end of its interval if these queries were the slowest."""
     statistic: Statistic = Statistic()
@@ -158,7 +160,7 @@ def _judge(gate: Gate, evidence: GateEvidence, power: float) -> Ruling:
             reason = (
                 f"{_describe_absent(gate, evidence)}, so the {what} may be larger; log {_absent_ones(evidence)} too"
             )
-            return Ruling("undecided", reason + ("" if what == "total" else _SKIP))
+            return Ruling("undecided", reason + ("" if what == "total" else _advise_skip(evidence)))
         holds = gate.region.holds(evidence.estimate)
         where = "on the right side" if holds else _describe_side(gate, evidence.estimate, evidence.estimate)
         return Ruling("pass" if holds else "fail", f"the {what} is {where}")
@@ -177,9 +179,8 @@ def _judge(gate: Gate, evidence: GateEvidence, power: float) -> Ruling:
     stopped = ("pass",) if evidence.statistic.aggregate == "quantile" else ("pass", "undecided")
     if ruling.outcome in stopped and _may_be_larger(gate, evidence):
         reason = f"{_describe_absent(gate, evidence)}, so the value over all queries may be larger"
-        skip = _SKIP + (_BLESS if gate.against == BASELINE else "")
         inside = f"; besides, {ruling.why}" if ruling.outcome == "undecided" else ""
-        return Ruling("undecided", f"{reason}; log {_absent_ones(evidence)} too{skip}{inside}")
+        return Ruling("undecided", f"{reason}; log {_absent_ones(evidence)} too{_advise_skip(evidence)}{inside}")
     return replace(ruling, unsteady=_is_unsteady(gate.region, evidence))
 
 
@@ -193,6 +194,11 @@ def _describe_absent(gate: Gate, evidence: GateEvidence) -> str:
         return f"{queries} no value"
     key = measure.param(measure.metric.dotted[0])
     return f"{queries} no {measure.metric.name}" + ("" if key == TOTAL else f" ({key})")
+
+
+def _advise_skip(evidence: GateEvidence) -> str:
+    """How to leave out queries without a value, in every file that the check compares."""
+    return _SKIP + (_BLESS if evidence.blessed else "")
 
 
 def _absent_ones(evidence: GateEvidence) -> str:
@@ -294,7 +300,11 @@ def describe_tie(gate: Gate, evidence: GateEvidence) -> str:
     share = 1 - ((1 - evidence.confidence) / 2) ** (1 / evidence.units)
     what = "values" if gate.against is None else "differences"
     one_in = round_up(round(1 / share))
-    return f"all {evidence.n:,} {what} are {evidence.estimate:g}, but about 1 query in {one_in:,} may still differ"
+    equal = f"all {evidence.n:,} {what} are {evidence.estimate:g}, but"
+    if one_in == 1:
+        few = queries_text(evidence.n) if evidence.independent else independent_text(evidence.units)
+        return f"{equal} {few} say too little of others"
+    return f"{equal} about 1 query in {one_in:,} may still differ"
 
 
 def is_outside(region: Region, low: float, high: float) -> bool:

@@ -32,7 +32,8 @@ _WHOLE = " It is over all queries of the run, with gold or without."
     dotted=("stage", "statistic"),
     choices={"statistic": ("p50", "p90", "p95", "p99", "mean")},
     example="latency.p50",
-    formula="latency_ms of a stage, or in total: latency_ms.total, else the sum of the stages; p90 is the smallest"
+    formula="latency_ms of a stage, or in total: latency_ms.total, else the sum of the stages (undefined where a line"
+    " names a stage in `stages` that other lines have a latency for, and has none); p90 is the smallest"
     " value that at least 90% of the queries do not exceed",
     tells="How long a query takes, in total or in one stage of the pipeline.",
     use_when="Results must come within a time budget: p50 for the usual query, p95 and p99 for the slow ones.",

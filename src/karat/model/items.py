@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Log = Mapping[str, Mapping[str, Values]]
     """{"latency": {stage: a value per query}, "cost": {key: a value per query}}; NaN where a query has none.
 
-    Beside them `stages` and `skipped`: which steps ran (`mark_steps`).
+    Beside them `stages` and `skipped`: which steps ran (`log_steps.py`).
     """
 
 

@@ -40,7 +40,7 @@ class Queries:
     """Fields of each query by its id. Known ones: text, as_of, no_answer, conversation, weight, …"""
 
     fields: Mapping[str, Fields]
-    source: str = "queries"
+    source: str = "the table of queries"
     lines: Mapping[str, int] = field(default_factory=dict, repr=False)
     """Where each query stands in its file, for what turns out wrong later."""
     written: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -12,12 +12,14 @@ import numpy as np
 
 from karat.errors import InputError, Problem
 from karat.model.log_names import AMOUNTS, SKIPPED, STAGES, TOTAL
+from karat.model.log_steps import add_times, mark_steps
 from karat.model.policy import Policy, parent_of
 from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from karat.model.items import Values
     from karat.model.json_data import Json, JsonObject
 
 Facts: TypeAlias = "Mapping[str, Json]"
@@ -86,11 +88,6 @@ class Trace(RunFacts, frozen=True, kw_only=True):
     topk_original: tuple[LogItem, ...] | None = None
     """What the original query found, where it was rewritten."""
     entities: tuple[Id, ...] | None = None
-
-
-def mark_steps(stages: Iterable[str], *, skipped: bool) -> dict[str, dict[str, float]]:
-    """Which stages a line names, and whether it says that retrieval was skipped: a 1 for each."""
-    return {STAGES: dict.fromkeys(stages, 1.0), SKIPPED: {SKIPPED: 1.0} if skipped else {}}
 
 
 class LogProblem(NamedTuple):
@@ -176,14 +173,17 @@ class RunLog:
 
     @cached_property
     def latency(self) -> Mapping[str, Mapping[str, float]]:
-        """Milliseconds by stage and query; `total` is the sum where a line names none."""
+        """Milliseconds by stage and query; `total` is the sum where a line names none (`add_times`)."""
         stages = self.amounts("latency")
-        sums: dict[str, list[float]] = {}
-        for times in stages.values():
-            for query, time in times.items():
-                sums.setdefault(query, []).append(time)
-        totals = {q: math.fsum(times) for q, times in sums.items()} | dict(stages.get(TOTAL, {}))
-        return {**stages, TOTAL: totals} if totals else stages
+        if not stages:
+            return stages
+        steps = {kind: self._columns(marks) for kind, marks in self.steps.items()}
+        totals = zip(self.traces, add_times(self._columns(stages), steps).tolist(), strict=True)
+        return {**stages, TOTAL: {query: total for query, total in totals if not math.isnan(total)}}
+
+    def _columns(self, values: Mapping[str, Mapping[str, float]]) -> dict[str, Values]:
+        """Values by name as columns, a row for each query; NaN where it has none."""
+        return {name: np.array([own.get(q, math.nan) for q in self.traces]) for name, own in values.items()}
 
     @cached_property
     def cost(self) -> Mapping[str, Mapping[str, float]]:

@@ -35,7 +35,7 @@ class TableKind:
     id_names: tuple[str, ...]
 
 
-QUERIES = TableKind("query", "queries", "queries", ("_id", "id", *QUERY_NAMES))
+QUERIES = TableKind("query", "queries", "the table of queries", ("_id", "id", *QUERY_NAMES))
 DOCS = TableKind("doc", "docs", "corpus", ("_id", "id", CHUNK, *(n for n in DOC_NAMES if n != CHUNK)))
 """A corpus of chunks has `chunk_id`, and `doc_id` for the doc that each belongs to."""
 ID_NAMES = (*QUERIES.id_names, *DOC_NAMES)

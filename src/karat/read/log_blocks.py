@@ -12,6 +12,7 @@ import numpy as np
 
 from karat.errors import InputError
 from karat.model.log_names import TOTAL
+from karat.model.log_steps import add_times
 from karat.model.run import Rows
 from karat.model.strings import Packed
 from karat.read.textfile import join_rows
@@ -117,6 +118,13 @@ class AmountColumns:
         return {name: np.concatenate([*parts, rest[name]]) for name, parts in self._parts.items()}
 
 
+def columns_by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
+    """Numbers of lines by name, as `AmountColumns` has them."""
+    columns = AmountColumns()
+    columns.add(rows)
+    return columns.by_name()
+
+
 @dataclass(frozen=True, eq=False)
 class LogColumns:
     """The final lists of a run log, in their order."""
@@ -159,18 +167,11 @@ class LogColumns:
             yield from block.queries.strings().take(np.flatnonzero(block.sizes == 0)).texts()
 
     def amounts(self, kind: str) -> Mapping[str, Floats]:
-        """Latency or cost by name, a number per query; `total` is the sum where a line names none."""
+        """Latency or cost by name, a number per query; `total` is the sum where a line names none (`add_times`)."""
         columns = self.numbers.get(kind, {})
         if kind != "latency" or not columns:
             return columns
-        total = columns.get(TOTAL, np.full(len(next(iter(columns.values()))), math.nan))
-        lacking = np.flatnonzero(np.isnan(total))
-        if len(lacking):
-            total = total.copy()
-            rows = np.stack([column[lacking] for column in columns.values()], axis=1)
-            total[lacking] = [math.fsum(v for v in row if v == v) if row else math.nan for row in rows.tolist()]
-            total[lacking[np.isnan(rows).all(axis=1)]] = math.nan
-        return {**columns, TOTAL: total}
+        return {**columns, TOTAL: add_times(columns, self.numbers)}
 
     def places(self, query_ids: Sequence[str]) -> NDArray[np.int64]:
         """The line of each query, −1 for those that the log lacks."""

@@ -17,9 +17,10 @@ import numpy as np
 
 from karat.model.dates import day_of
 from karat.model.log_names import AMOUNTS, SKIPPED, STAGES
+from karat.model.log_steps import mark_steps
 from karat.model.policy import parent_of
 from karat.model.run import Run
-from karat.model.run_log import FACTS, Amount, Id, has_gaps, mark_steps, merge_facts, ordered_items
+from karat.model.run_log import FACTS, Amount, Id, has_gaps, merge_facts, ordered_items
 from karat.model.strings import Packed, hashed
 from karat.read.files import line_blocks
 from karat.read.json_lines import NOT_JSON, count_keys, repeated_in

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.grammar import Measure, parse
-from karat.model.log_names import AMOUNTS, SKIPPED, STAGES
+from karat.model.log_names import AMOUNTS
+from karat.model.log_steps import did_not_run
 from karat.results.values import rankings_for
 
 if TYPE_CHECKING:
@@ -29,19 +30,12 @@ def is_logged(measure: Measure) -> bool:
 
 
 def find_idle(measure: Measure, rankings: Rankings) -> frozenset[str]:
-    """The queries whose lines say that they took no latency or cost of this kind, because the step did not run.
-
-    Retrieval was skipped, or the line names its stages without one that others name.
-    """
+    """The queries whose lines say that they took no latency or cost of this kind, because the step did not run."""
     whole = rankings.whole
     if whole is None or whole.log is None or not is_logged(measure):
         return frozenset()
-    stages, skipped = whole.log[STAGES], whole.log[SKIPPED].get(SKIPPED, np.full(len(whole), np.nan))
-    idle = ~np.isnan(skipped)
-    own = stages.get(str(measure.param(measure.metric.dotted[0]))) if "latency" in measure.needs else None
-    if own is not None:
-        idle |= np.isnan(own) & ~np.isnan(np.array(list(stages.values()))).all(axis=0)
-    idle &= np.isnan(measure(whole))
+    step = str(measure.param(measure.metric.dotted[0])) if "latency" in measure.needs else ""
+    idle = did_not_run(step, whole.log, len(whole)) & np.isnan(measure(whole))
     return frozenset(whole.query_ids[i] for i in np.flatnonzero(idle).tolist())
 
 
@@ -69,7 +63,8 @@ def find_unanswered(run: RunResult, queries: Queries | None, answered: Iterable[
     """The queries without gold that were asked and that the run lacks altogether.
 
     Those marked no_answer were asked, and those that others `answered`. Other queries of the table without gold were
-    asked where the run answers some of them: a table may also hold the queries of other splits.
+    asked where the run answers some of them, since a table may also hold the queries of other splits; where nothing
+    has gold, all of the table were.
     """
     rankings = run.rankings
     if rankings is None or run.totals is not None or run.policy.missing != "zero":
@@ -81,7 +76,7 @@ def find_unanswered(run: RunResult, queries: Queries | None, answered: Iterable[
         marked = queries.no_answer
         questions |= dict.fromkeys(marked)
         others = queries.fields.keys() - gold - set(marked)
-        if not others.isdisjoint(own):
+        if not len(rankings.gold_query) or not others.isdisjoint(own):
             questions |= dict.fromkeys(q for q in queries.fields if q in others)
     return [q for q in questions if q not in own and q not in rankings.query_ids]
 

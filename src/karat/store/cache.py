@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from karat.model.run_log import Facts
 
-VERSION = 8
+VERSION = 9
 SMALLEST = 1 << 20
 """Smaller inputs are read faster than the cache is asked."""
 ENDING = ".karat"

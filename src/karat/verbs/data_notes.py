@@ -65,7 +65,8 @@ def note_unanswered(
     known = {*rankings.query_ids, *(rankings.whole.query_ids if rankings.whole is not None else ())}
     count = len(table.fields.keys() - known.union(gold.qrels.query_ids if gold is not None else ()))
     text = f"{queries_text(count)} of {os.path.basename(table.source)} {'is' if count == 1 else 'are'}"
-    return [f"{text} in neither the gold nor the run"] if count else []
+    where = "not in the run" if gold is None else "in neither the gold nor the run"
+    return [f"{text} {where}"] if count else []
 
 
 def note_lacking(table: Queries | None, query_ids: Sequence[str], weights: Mapping[str, float]) -> list[str]:

@@ -158,6 +158,11 @@ def _not_in_pool(view: View) -> Floats:
     return _of_rows(view, 1.0 - view.values.get("reachable of docs", view.values["reachable"]))
 
 
+def _lost_by_reranking(view: View) -> Floats:
+    """In points of ndcg@10."""
+    return _of_rows(view, np.maximum(-view.values["rerank gain"], 0.0))
+
+
 def _lost_after_pool(view: View) -> Floats:
     """What the top 5 lack beside the pool in perfect order."""
     return _of_rows(view, np.maximum(view.values["reachable"] - view.values["recall@5"], 0.0))
@@ -295,7 +300,7 @@ RULES: tuple[Rule, ...] = (
         "reranker",
         "The reranker makes its input worse",
         (Bound("rerank gain", "low", "rerank.gain"),),
-        _lost_after_pool,
+        _lost_by_reranking,
         "The reranker: wrong model or language, inverted scores, truncated texts, or mixed-up ids.",
         (
             "evaluate without it: its input alone is better",

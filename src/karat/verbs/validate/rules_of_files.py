@@ -280,7 +280,8 @@ RULES_OF_FILES = (
         "warning",
         "Latencies on some lines only",
         "Quantiles over the remaining lines are biased: slow or failed queries are often the ones without a latency.",
-        "Log latency_ms, with the same stages, on every line.",
+        'Log latency_ms of every stage that ran, on every line; `stages` without a stage, or "retrieved": false, say'
+        " that it did not run.",
     ),
     LintRule(
         "R312",

@@ -279,6 +279,7 @@ def _from_log(path: str, problems: FileProblems) -> RunFile:
                 ranks,
                 line.facts,
                 latency,
+                trace.stages,
                 line.retrieved,
                 [(i.id, v) for i, v in zip(trace.topk, versions_of(line), strict=True) if v is not None],
             )

@@ -10,8 +10,11 @@ import numpy as np
 
 from karat.errors import shown
 from karat.model.dates import day_of
+from karat.model.log_names import SKIPPED, STAGES
+from karat.model.log_steps import did_not_run, mark_steps
 from karat.read.files import read_head
 from karat.read.layout import lines_of
+from karat.read.log_blocks import columns_by_name
 from karat.read.objects import is_finite
 from karat.read.run_log import LooseLine
 from karat.verbs.validate.findings import LintFinding, list_some, make_finding, many
@@ -253,15 +256,20 @@ def _latencies(run: RunFile) -> Iterator[LintFinding]:
             (place(run.path, line) for line, _ in wrong),
             len(wrong),
         )
-    total = len(run.log)
-    some = {stage: n for stage, n in stages.items() if n < total}
-    if some:
-        stage = min(some, key=lambda s: some[s])
-        lack = [e.line for e in run.log if stage not in e.latency]
+    marks = [mark_steps(e.stages, skipped=e.retrieved is False) for e in run.log]
+    steps = {kind: columns_by_name([one[kind] for one in marks]) for kind in (STAGES, SKIPPED)}
+    lacking = {}
+    for stage in stages:
+        idle = did_not_run(stage.lower(), steps, len(run.log))
+        lacking[stage] = [
+            e.line for e, rests in zip(run.log, idle, strict=True) if stage not in e.latency and not rests
+        ]
+    stage, lack = max(lacking.items(), key=lambda one: len(one[1]), default=("", []))
+    if lack:
         yield make_finding(
             "R311",
             run.path,
-            f"{len(lack):,} of {many(total, 'line')} lack the latency of {shown(stage)}, which the others have",
+            f"{len(lack):,} of {many(len(run.log), 'line')} lack the latency of {shown(stage)}, which others have",
             (place(run.path, line) for line in lack),
             len(lack),
         )

@@ -14,7 +14,7 @@ from karat.model.queries import TopicNumber, are_written, yes_or_no
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -90,6 +90,7 @@ class LogLine:
     ranks: Sequence[int]
     facts: Facts
     latency: Mapping[str, object]
+    stages: Collection[str]
     retrieved: object
     versions: Sequence[tuple[str, object]]
 
