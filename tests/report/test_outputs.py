@@ -981,13 +981,15 @@ def test_a_gate_at_the_mean_says_so_in_the_headline() -> None:
     assert check.why.endswith("; at least 0.99 is required at the mean")
 
 
-def test_a_segment_that_fails_two_gates_has_a_line_for_each_with_its_gate() -> None:
+def test_a_segment_that_fails_two_gates_has_a_line_for_each_with_its_gate_and_level() -> None:
     topics = {f"q{i}": {"topic": "t"} for i in range(40)}
     gold, run = {q: ["a"] for q in topics}, {q: ["x", "a"] for q in topics}
     result = karat.evaluate(gold, {"r": run}, "hit@1", queries=topics, by="topic")
-    check = karat.check(result, ["hit@1 >= 0.9 where topic = t", "hit@1 >= 0.8 for every topic"])
+    check = karat.check(
+        result, [{"gate": "hit@1 >= 0.9 where topic = t", "level": "warn"}, "hit@1 >= 0.8 for every topic"]
+    )
     section = markdown.render(view_of(check)).split("**Segments that fail**")[1]
-    assert "topic = t: `hit@1 >= 0.9 where topic = t`: 0.0" in section
+    assert "topic = t: `hit@1 >= 0.9 where topic = t` *(warning)*: 0.0" in section
     assert "topic = t: `hit@1 >= 0.8 for every topic`: 0.0" in section
 
 
