@@ -13,7 +13,7 @@ from karat.report.by_judge import JudgedSection, describe_judged
 from karat.report.marks import NO_DECISION, emoji_of, mark_of
 from karat.report.sweep import LEGEND, curve_table, headline
 from karat.report.terminal.components import short
-from karat.report.terminal.evaluate import best_of
+from karat.report.terminal.evaluate import best_runs
 from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure, figure, percent_text
 from karat.results.reading import readings_text
@@ -136,7 +136,7 @@ def _headline(view: View) -> str:
     if len(rows) == 1:
         return text(rows[0].statement, STATEMENT)
     there = [s for s in view.systems if metric in s.run.values]
-    best = best_of(metric, [s.run.mean[metric] for s in there])
+    best = best_runs(metric, [s.run for s in there])
     systems = [there[i] for i in sorted(best)] or there
     values = "; ".join(f"{s.name} {estimate_figure(metric, s.run.intervals[metric])}" for s in systems[:RUNS])
     return text(f"{metric}: {'best is ' if best else ''}{values}", SENTENCE)
@@ -160,7 +160,7 @@ def _systems(view: View) -> str:
     """Every metric of every system with its interval, the best in bold; many metrics are rows, few are columns."""
     columns = []
     for m in view.metrics:
-        best = best_of(m, [s.value_of(m) for s in view.systems])
+        best = best_runs(m, [s.run for s in view.systems])
         cells = [
             _value(m, s.run.intervals[m], bold=i in best) if m in s.run.values else "–"
             for i, s in enumerate(view.systems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING
 
@@ -66,9 +67,7 @@ def _table(result: Result, runs: Sequence[RunResult], wide: bool) -> Grid:
     if alone:
         table.add_column("", style="dim", min_width=READING if any(rules) else None)
     for row, name in enumerate(result.metrics):
-        values = {run.name: run.intervals[name].estimate for run in result.runs}
-        best = best_of(name, list(values.values())) if len(values) > 1 else set()
-        names = {n for i, n in enumerate(values) if i in best}
+        names = {result.runs[i].name for i in best_runs(name, result.runs)}
         cells: list[str | Line] = []
         for run in runs:
             cells += _cells(name, run.intervals[name], wide, bold=run.name in names)
@@ -131,6 +130,14 @@ def best_of(name: str, values: list[float]) -> set[int]:
         return set()
     top = max(defined) if better else min(defined)
     return {i for i, v in enumerate(values) if abs(v - top) <= SAME}
+
+
+def best_runs(metric: str, runs: Sequence[RunResult]) -> set[int]:
+    """Which of the runs are best by a metric; none by totals over different numbers of queries."""
+    sizes = {run.n[metric] for run in runs if metric in run.values}
+    if parse(metric).aggregate == "sum" and len(sizes) > 1:
+        return set()
+    return best_of(metric, [run.mean[metric] if metric in run.values else math.nan for run in runs])
 
 
 def _beside(name: str, run: RunResult) -> str:
