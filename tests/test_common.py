@@ -173,7 +173,9 @@ def test_every_need_of_a_metric_is_known() -> None:
 def test_the_examples_use_every_parameter_of_every_metric() -> None:
     for metric in karat.all_metrics():
         used = {name for example in EXAMPLES[metric.name] for name, _ in karat.parse(example).params}
-        assert used == {p.name for p in metric.params}, f"{metric.name}: add names with the others to SPECIAL"
+        assert used == {p.name for p in metric.params}, (
+            f"{metric.name}: give texts `choices`, or add names to SPECIAL in tests/test_common.py"
+        )
         cut = {karat.parse(example).k is not None for example in EXAMPLES[metric.name]}
         assert (True in cut) == (metric.cutoff != "none"), metric.name
 

@@ -43,6 +43,8 @@ INPUTS = {
     "check --result saved.json --json saved.json": "--json: saved.json is an input",
     "report saved.json -o saved.json": "--output: saved.json is an input",
     "bless saved.json -o saved.json": "--output: saved.json is an input",
+    "bless -o qrels.txt": "--output: qrels.txt is an input",
+    "bless karat.yaml -o run.txt": "--output: run.txt is an input",
     "sweep qrels.txt run.txt --json qrels.txt": "--json: qrels.txt is an input",
     "diagnose qrels.txt run.txt --json qrels.txt": "--json: qrels.txt is an input",
     "validate qrels.txt --json qrels.txt": "--json: qrels.txt is an input",
@@ -77,6 +79,16 @@ def test_outputs_of_a_config_replace_none_of_its_files(folder: Path, config: str
     assert done.returncode == 2
     assert "is an input" in done.stderr or "is also what" in done.stderr
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("command", ["bless", "bless -o base.json", "bless karat.yaml -o base.json"])
+def test_bless_replaces_the_baseline_of_its_config(folder: Path, command: str) -> None:
+    (folder / "karat.yaml").write_text(CONFIG + "baseline: base.json\n", "utf-8")
+    (folder / "base.json").write_text("old", "utf-8")
+    done = run_karat(*command.split(), cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (folder / "base.json").read_text("utf-8") != "old"
+    assert "--json: base.json is an input" in run_karat("check", "--json", "base.json", cwd=folder).stderr
 
 
 def test_devices_may_be_named_twice(folder: Path) -> None:

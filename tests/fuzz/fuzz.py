@@ -1,6 +1,7 @@
 """The fuzzer: makes cases from seeds, judges them, and keeps the wrong ones as small as they get.
 
-`python tests/fuzz/fuzz.py --cases 50000 --seed 1` writes wrong cases to `crashes/`, which the tests replay for ever.
+`python tests/fuzz/fuzz.py --cases 50000 --seed 1` writes wrong cases to `crashes/`, which the tests replay for ever;
+`--kind "trec run"` makes cases of that kind alone.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from kinds import KINDS, make_case  # noqa: E402
 from samples import Case  # noqa: E402
 
 CRASHES = HERE / "crashes"
+ALL_KINDS = (*KINDS, *COMMANDS)
 SLOW = ("parquet", "frame", "config", "saved", "baseline", "cache", "options", "outputs")
 """Kinds that start a database or a command for each case: they take turns more seldom."""
 EVERY = 8
@@ -36,13 +38,13 @@ TRIES = 150
 """Judgments that making a wrong case smaller may take."""
 
 
-def cases(count: int, seed: int) -> Iterator[Case]:
-    """So many cases, all kinds in turn; another seed makes other cases."""
-    kinds = [*KINDS, *COMMANDS]
+def cases(count: int, seed: int, only: str | None = None) -> Iterator[Case]:
+    """So many cases, all kinds in turn or this one alone; another seed makes other cases."""
+    kinds = ALL_KINDS if only is None else (only,)
     made = 0
     for turn in itertools.count():
         for kind in kinds:
-            if kind.startswith(SLOW) and (turn + kinds.index(kind)) % EVERY:
+            if len(kinds) > 1 and kind.startswith(SLOW) and (turn + kinds.index(kind)) % EVERY:
                 continue
             if made == count:
                 return
@@ -109,13 +111,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", choices=ALL_KINDS, metavar="KIND", help=f"this kind alone: {', '.join(ALL_KINDS)}")
     chosen = parser.parse_args()
     table: dict[str, Counter[str]] = {}
     start, wrong = time.process_time(), 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["KARAT_CACHE_DIR"] = str(folder / "cache")
-        for number, case in enumerate(cases(chosen.cases, chosen.seed), start=1):
+        for number, case in enumerate(cases(chosen.cases, chosen.seed, chosen.kind), start=1):
             verdict = judge_case(case, folder)
             table.setdefault(case.kind, Counter())[verdict.outcome] += 1
             if verdict.outcome == "wrong":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz import CRASHES, cases, judge_case, read_crash
+from fuzz import CRASHES, cases, judge_case, main, read_crash
 from judge import Verdict
 from karat.read.formats import all_formats
 from kinds import KINDS
@@ -30,6 +30,24 @@ def test_broken_input_is_refused_or_read_as_it_stands(part: int, tmp_path: Path)
         if number % PARTS == part and (verdict := judge_case(case, tmp_path)).outcome == "wrong":
             wrong.append(f"{case}: {verdict.why}")
     assert not wrong, "\n".join(wrong[:5])
+
+
+def test_the_fuzzer_makes_cases_of_one_kind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KARAT_CACHE_DIR", str(tmp_path))  # which the fuzzer sets
+    monkeypatch.setattr("sys.argv", ["fuzz.py", "--cases", "3", "--kind", "trec run"])
+    assert main() == 0
+    assert [row.split(" | ")[:2] for row in capsys.readouterr().out.splitlines()[2:]] == [
+        ["| trec run", "3"],
+        ["| all", "3"],
+    ]
+    assert {case.kind for case in cases(9, 0, "parquet run")} == {"parquet run"}
+    monkeypatch.setattr("sys.argv", ["fuzz.py", "--kind", "no such kind"])
+    with pytest.raises(SystemExit):
+        main()
+    message = capsys.readouterr().err
+    assert "invalid choice: 'no such kind'" in message and "trec gold" in message
 
 
 def test_files_of_every_format_are_damaged() -> None:

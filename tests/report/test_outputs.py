@@ -982,13 +982,15 @@ def test_a_gate_at_the_mean_says_so_in_the_headline() -> None:
     assert check.why.endswith("; at least 0.99 is required at the mean")
 
 
-def test_a_segment_that_fails_two_gates_has_a_line_for_each_with_its_gate() -> None:
+def test_a_segment_that_fails_two_gates_has_a_line_for_each_with_its_gate_and_level() -> None:
     topics = {f"q{i}": {"topic": "t"} for i in range(40)}
     gold, run = {q: ["a"] for q in topics}, {q: ["x", "a"] for q in topics}
     result = karat.evaluate(gold, {"r": run}, "hit@1", queries=topics, by="topic")
-    check = karat.check(result, ["hit@1 >= 0.9 where topic = t", "hit@1 >= 0.8 for every topic"])
+    check = karat.check(
+        result, [{"gate": "hit@1 >= 0.9 where topic = t", "level": "warn"}, "hit@1 >= 0.8 for every topic"]
+    )
     section = markdown.render(view_of(check)).split("**Segments that fail**")[1]
-    assert "topic = t: `hit@1 >= 0.9 where topic = t`: 0.0" in section
+    assert "topic = t: `hit@1 >= 0.9 where topic = t` *(warning)*: 0.0" in section
     assert "topic = t: `hit@1 >= 0.8 for every topic`: 0.0" in section
 
 
@@ -1045,6 +1047,30 @@ def test_the_test_of_all_pairs_names_its_blocks_alike_in_every_output(
     compare_view.show(comparison)
     texts = [capsys.readouterr().out, latex.render(view_of(comparison))]
     assert all(f"randomised Tukey HSD, blocked by {block}, " in text for text in texts)
+
+
+def test_latex_explains_bold_and_superscripts_only_where_there_are_some() -> None:
+    gold = {f"q{i}": ["a"] for i in range(40)}
+    good, bad = ({q: docs for q in gold} for docs in (["a"], ["x"]))
+    some, none = (latex.render(view_of(karat.compare(gold, {"old": bad, "new": new}, "hit@1"))) for new in (good, bad))
+    assert "Best values in bold." in some and "Superscripts: significantly better" in some
+    assert "bold" not in none and "Superscripts" not in none
+    assert "No system is significantly better than another (against the baseline by Holm over 1 candidate" in none
+
+
+def test_no_total_over_fewer_queries_than_another_is_best(tmp_path: Path) -> None:
+    for name, first, tokens in (("old", 0, 100), ("new", 20, 110)):  # 100 · 100 and 80 · 110: each query costs more
+        rows = [{"query_id": f"q{i}", "topk": [{"doc_id": "a"}], "cost": {"tokens": tokens}} for i in range(first, 100)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gold = {f"q{i}": ["a"] for i in range(100)}
+    runs = {name: str(tmp_path / f"{name}.jsonl") for name in ("old", "new")}
+    result = karat.evaluate(gold, runs, "mrr,cost.tokens.sum,cost.tokens")
+    assert evaluate_view.best_runs("cost.tokens.sum", result.runs) == set()
+    assert evaluate_view.best_runs("cost.tokens", result.runs) == {0}
+    text = latex.render(view_of(result))
+    assert r"\textbf{10,000}" not in text and r"\textbf{8,800}" not in text and r"\textbf{100.0}" in text
+    text = markdown.render(view_of(result))
+    assert "**10,000**" not in text and "**8,800**" not in text and "8,800" in text
 
 
 def test_latex_says_over_how_many_queries_each_interval_is(tmp_path: Path) -> None:

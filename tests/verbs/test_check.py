@@ -1241,6 +1241,21 @@ def refused(folder: Path) -> str:
     return str(caught.value)
 
 
+def test_a_config_that_lacks_the_queries_of_the_baseline_is_told_to_name_them(small: Path) -> None:
+    blessed(small)
+    dataset = {"qrels": "qrels.txt"}
+    config(small, **parts(dataset=dataset, baseline="base.json", gates=["mrr no worse than baseline by 0.05"]))
+    message = refused(small)
+    assert "queries: none given here, 60 queries" in message
+    assert "\nname the queries (dataset.queries or --queries); --force compares all the same" in message
+    with (small / "qrels.txt").open("a") as file:
+        file.write("q00 0 y 0\n")
+    assert (
+        "name the queries (dataset.queries or --queries); bless the system that is in production with the new gold"
+        in refused(small)
+    )
+
+
 def test_a_refusal_names_files_and_counts_and_never_the_candidate_to_bless(small: Path) -> None:
     base = blessed(small)
     with (small / "qrels.txt").open("a") as file:

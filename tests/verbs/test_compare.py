@@ -118,6 +118,24 @@ def test_the_terminal_says_which_metric_the_segments_are_of(capsys: pytest.Captu
     assert "shown: mrr (primary); no other metric differs significantly in a segment" in out
 
 
+@pytest.mark.parametrize("saved", [False, True])
+def test_the_terminal_names_the_conventions_that_differ_from_the_defaults(
+    saved: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold, runs, _ = planted(20, gain=0.5)
+    for options, end in (
+        ({}, " · seed 0"),
+        ({"condensed": True, "missing": "skip"}, " · seed 0 · missing=skip, condensed=True"),
+    ):
+        if saved:
+            for name, run in runs.items():
+                karat.evaluate(gold, {name: run}, "mrr", **options).save(str(tmp_path / f"{name}.json"))
+            show(karat.compare(str(tmp_path / "base.json"), str(tmp_path / "cand.json")))
+        else:
+            show(karat.compare(gold, runs, "mrr", **options))
+        assert " ".join(capsys.readouterr().out.split()).endswith(end)
+
+
 def test_a_segment_that_moves_against_the_whole_is_flagged() -> None:
     gold, runs, queries = {}, {"base": {}, "cand": {}}, {}
     for i in range(60):

@@ -18,6 +18,7 @@ from karat.gates.judge import Ruling
 from karat.gates.language import parse_gate
 from karat.gates.plans import WorkItem
 from karat.gates.wording import advise
+from karat.report.plan import legend
 from karat.results.words import round_up
 
 if TYPE_CHECKING:
@@ -179,6 +180,13 @@ def test_conversations_of_the_data_are_drawn_whole() -> None:
     assert (gate.unit, gate.units, gate.turns) == ("conversation", 15, 4.0)
     assert gate.truths[0].curve[0].ship == 0  # fewer than five conversations are not judged
     assert gate.truths[0].curve[1].ship > 0.1
+
+
+@pytest.mark.usefixtures("no_search")
+def test_the_legend_says_how_many_queries_conversations_have_on_average() -> None:
+    result = result_of(conversation=[f"c{i // 2 if i < 6 else i}" for i in range(60)])  # 60 / (3 + 54) = 1.05
+    words = legend(karat.plan(result, None, "mrr >= 0.45", truth=0.1, sizes=(20,), candidate="new"))
+    assert "conversations have 1.1 queries on average; the values of one conversation correlate by " in words[1]
 
 
 @pytest.mark.usefixtures("no_search")

@@ -11,7 +11,7 @@ from karat.cli import options as o
 
 @o.takes_options
 def bless(
-    source: Annotated[
+    config: Annotated[
         str | None, typer.Argument(metavar="[CONFIG|RESULT]", help="A karat.yaml, or a saved result (--save).")
     ] = None,
     run: Annotated[
@@ -41,7 +41,7 @@ def bless(
 
     with terminal.progress(quiet) as watch:
         options = {**options, "watch": watch}
-        baseline = prepare_blessing(source, run=run, **options)
+        baseline = prepare_blessing(config, run=run, **options)
     path = output or baseline.place
     difference = baseline.changes(path)  # before the file is replaced
     make_folder(path)

@@ -50,8 +50,14 @@ def _flag(name: str) -> Any:
     return Annotated[str | None, option]
 
 
+REPLACES_BASELINE = frozenset(("bless",))
+"""The commands for which the baseline that a config names is no input: they replace it."""
+
+
 def keeps_inputs(command: Callable[..., None]) -> Callable[..., None]:
     """Refuse outputs that would replace an input or another output, before the command does anything."""
+
+    baseline = command.__name__ not in REPLACES_BASELINE
 
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
@@ -60,13 +66,14 @@ def keeps_inputs(command: Callable[..., None]) -> Callable[..., None]:
         if outputs:
             from karat.report.outputs import flag_of, refuse_overwriting
 
-            refuse_overwriting({flag_of(name): outputs[name] for name in outputs}, _input_files(arguments, written))
+            inputs = _input_files(arguments, written, baseline=baseline)
+            refuse_overwriting({flag_of(name): outputs[name] for name in outputs}, inputs)
         command(**arguments)
 
     return run
 
 
-def _input_files(arguments: Mapping[str, object], written: Set[str]) -> list[str]:
+def _input_files(arguments: Mapping[str, object], written: Set[str], *, baseline: bool) -> list[str]:
     """The files that arguments name: as paths, patterns or `NAME=file`, and the config that is read by default."""
     from karat.config.reading import DEFAULT_NAMES
 
@@ -74,17 +81,18 @@ def _input_files(arguments: Mapping[str, object], written: Set[str]) -> list[str
     if "config" in arguments:
         words += DEFAULT_NAMES
     paths = [path for word in words for path in _named_files(word) if os.path.isfile(path)]
-    return paths + [named for path in paths if path.endswith((".yaml", ".yml")) for named in _files_in_config(path)]
+    configs = [path for path in paths if path.endswith((".yaml", ".yml"))]
+    return paths + [named for path in configs for named in _files_in_config(path, baseline=baseline)]
 
 
-def _files_in_config(path: str) -> list[str]:
+def _files_in_config(path: str, *, baseline: bool) -> list[str]:
     """The files that a config names; of one that cannot be read, every word that is the name of a file."""
     from karat.config.checks import config_files
     from karat.config.reading import read_config
     from karat.errors import KaratError
 
     try:
-        return config_files(read_config(path))
+        return config_files(read_config(path), baseline=baseline)
     except KaratError:
         with open(path, encoding="utf-8", errors="replace") as file:
             words = re.findall(r"[^\s'\",\[\]{}]+", file.read())

@@ -65,11 +65,14 @@ def run_places(read: Read) -> Iterator[tuple[str | int, str]]:
         yield key, read.place(path)
 
 
-def config_files(read: Read) -> list[str]:
-    """The config itself, all files that it names, as far as they are there, and the one that holds looks."""
+def config_files(read: Read, *, baseline: bool = True) -> list[str]:
+    """The config itself, all files that it names, with or without its baseline, and the one that holds looks.
+
+    Files that are not there are left out.
+    """
     options = config_options(read)
     paths = [read.path, *(path for path in options.values() if isinstance(path, str)), *options.get("judgments", ())]
-    paths += [read.place(path) for path in (read.config.baseline, read.config.result) if path is not None]
+    paths += [read.place(path) for path in (read.config.baseline if baseline else None, read.config.result) if path]
     if read.config.dataset is not None:
         paths.append(read.place(read.config.dataset.qrels))
     for _, place in run_places(read):

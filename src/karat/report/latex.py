@@ -10,7 +10,7 @@ from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, v
 from karat.metrics.grammar import parse
 from karat.report.marks import mark_of
 from karat.report.sweep import HEADS, LEGEND, curve_table
-from karat.report.terminal.evaluate import best_of
+from karat.report.terminal.evaluate import best_runs
 from karat.results.figures import Figure, estimate_figure
 from karat.results.words import plain
 from karat.verbs.compare import describe_tests
@@ -78,7 +78,10 @@ def _systems(view: View) -> list[str]:
     """As papers print it: one row per system, the best in bold, superscripts for what it significantly beats."""
     several = len(view.systems) > 1
     letters = [_letter(i) for i in range(len(view.systems))]
-    best = {m: best_of(m, [s.value_of(m) for s in view.systems]) for m in view.metrics}
+    best = {m: best_runs(m, [s.run for s in view.systems]) for m in view.metrics}
+    marks = {
+        (i, m): "".join(letters[j] for j in _beaten(view, i, m)) for i in range(len(letters)) for m in view.metrics
+    }
     lines = [r"\begin{tabular}{l" + "r" * len(view.metrics) + "}", r"\toprule"]
     lines += [" & ".join(["System", *map(text, view.metrics)]) + r" \\", r"\midrule"]
     for i, system in enumerate(view.systems):
@@ -87,13 +90,13 @@ def _systems(view: View) -> list[str]:
         for m in view.metrics:
             has_metric = m in system.run.values
             one = estimate_figure(m, system.run.intervals[m]) if has_metric else Figure(math.nan)
-            marks = "".join(letters[j] for j in _beaten(view, i, m))
-            value = rf"\textbf{{{text(one.short)}}}" if i in best[m] and several else text(one.short)
-            cells.append(f"{value}$^{{{marks}}}$" if marks else value)
+            value = rf"\textbf{{{text(one.short)}}}" if i in best[m] else text(one.short)
+            cells.append(f"{value}$^{{{marks[i, m]}}}$" if marks[i, m] else value)
             ends.append(rf"{{\scriptsize {text(one.interval)}}}" if one.interval else "")
         lines += [" & ".join(cells) + r" \\", " & ".join(ends) + r" \\"]
     width = len(view.metrics) + 1
-    notes = (rf"\multicolumn{{{width}}}{{l}}{{\footnotesize {note}}} \\" for note in _caption(view, several))
+    captions = _caption(view, bold=any(best.values()), marked=any(marks.values()))
+    notes = (rf"\multicolumn{{{width}}}{{l}}{{\footnotesize {note}}} \\" for note in captions)
     return [*lines, r"\bottomrule", *notes, r"\end{tabular}"]
 
 
@@ -135,11 +138,11 @@ def _outcome(view: View, i: int, j: int, metric: str) -> str | None:
     return None
 
 
-def _caption(view: View, several: bool) -> list[str]:
+def _caption(view: View, *, bold: bool, marked: bool) -> list[str]:
     """What the marks mean: the intervals, the test, and what it was adjusted over."""
     level = f"{view.result.runs[0].sampling.confidence * 100:g}"
-    bold = " Best values in bold." if several else ""
-    notes = [rf"{level}\% confidence intervals over {text(_sizes(view))}.{bold}"]
+    best = " Best values in bold." if bold else ""
+    notes = [rf"{level}\% confidence intervals over {text(_sizes(view))}.{best}"]
     if view.pairs:
         test = describe_tests(view.pairs.values())
         families = dict.fromkeys(str(d.family) for d in view.decisions if d.segment is None and d.family is not None)
@@ -149,9 +152,12 @@ def _caption(view: View, several: bool) -> list[str]:
             )
         else:
             ways = test
-        notes.append(
-            f"Superscripts: significantly better than the system of that letter ({text(ways)}, level {view.alpha:g})."
+        what = (
+            "Superscripts: significantly better than the system of that letter"
+            if marked
+            else "No system is significantly better than another"
         )
+        notes.append(f"{what} ({text(ways)}, level {view.alpha:g}).")
     compared = {d.metric for d in view.decisions if len(view.systems) == 2}
     if others := [m for m in view.metrics if view.pairs and m not in view.pairs and m not in compared]:
         notes.append(f"Not tested over all pairs: {text(', '.join(others))}.")

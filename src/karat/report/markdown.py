@@ -13,7 +13,7 @@ from karat.report.by_judge import JudgedSection, describe_judged
 from karat.report.marks import NO_DECISION, emoji_of, mark_of
 from karat.report.sweep import LEGEND, curve_table, headline
 from karat.report.terminal.components import short
-from karat.report.terminal.evaluate import best_of
+from karat.report.terminal.evaluate import best_runs
 from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure, figure, percent_text
 from karat.results.reading import readings_text
@@ -136,7 +136,7 @@ def _headline(view: View) -> str:
     if len(rows) == 1:
         return text(rows[0].statement, STATEMENT)
     there = [s for s in view.systems if metric in s.run.values]
-    best = best_of(metric, [s.run.mean[metric] for s in there])
+    best = best_runs(metric, [s.run for s in there])
     systems = [there[i] for i in sorted(best)] or there
     values = "; ".join(f"{s.name} {estimate_figure(metric, s.run.intervals[metric])}" for s in systems[:RUNS])
     return text(f"{metric}: {'best is ' if best else ''}{values}", SENTENCE)
@@ -160,7 +160,7 @@ def _systems(view: View) -> str:
     """Every metric of every system with its interval, the best in bold; many metrics are rows, few are columns."""
     columns = []
     for m in view.metrics:
-        best = best_of(m, [s.value_of(m) for s in view.systems])
+        best = best_runs(m, [s.run for s in view.systems])
         cells = [
             _value(m, s.run.intervals[m], bold=i in best) if m in s.run.values else "–"
             for i, s in enumerate(view.systems)
@@ -394,14 +394,15 @@ def _gates(view: View) -> str:
     bad = [g for g in view.gates if g.outcome != "pass"]
     lines = []
     for group in bad[:GATES]:
-        level = " *(warning)*" if group.warning else ""
         first = next(r for r in group.rows if r.judged.outcome == group.outcome)
         count = sum(r.judged.outcome == group.outcome for r in group.rows)
         several = len(group.rows) > 1
         detail = f": {tally_text(count, len(group.rows), group.outcome) if several else _evidence(first)}"
         detail += "".join(f"; {text(note, SENTENCE)}" for note in [note_pooling(group.rows)] if note)
         mark = "!" if group.warning else mark_of(group.outcome)
-        lines.append(f"- {mark} {text(group.run)}: {code(label_gate(group.gate), 100)}{level}{detail}")
+        lines.append(
+            f"- {mark} {text(group.run)}: {code(label_gate(group.gate), 100)}{_level(warning=group.warning)}{detail}"
+        )
     if len(bad) > GATES:
         lines.append(f"- and {len(bad) - GATES} more that do not pass")
     several = len({g.run for g in good}) > 1
@@ -412,6 +413,11 @@ def _gates(view: View) -> str:
         who = f"{text(run)}: " if several else ""
         lines.append(f"- {mark_of('pass')} {who}{len(mine)} pass{f' ({warn} at level warn)' if warn else ''}: {names}")
     return "**Gates**\n\n" + "\n".join(lines)
+
+
+def _level(*, warning: bool) -> str:
+    """What marks a gate that decides nothing of the verdict."""
+    return " *(warning)*" if warning else ""
 
 
 def _passed(group: GateGroup) -> str:
@@ -431,7 +437,9 @@ def _segments(view: View) -> str:
     """The first segments that fail a gate."""
     rows = [r for r in view.gate_rows if r.segment and r.judged.outcome == "fail"]
     lines = [
-        f"- {text(r.run)}, {text(r.where)}: {code(label_gate(r.gate), 100)}: {_evidence(r)}" for r in rows[:SEGMENTS]
+        f"- {text(r.run)}, {text(r.where)}: {code(label_gate(r.gate), 100)}{_level(warning=r.gate.level == 'warn')}: "
+        f"{_evidence(r)}"
+        for r in rows[:SEGMENTS]
     ]
     more = [f"- and {len(rows) - SEGMENTS} more"] if len(rows) > SEGMENTS else []
     return "**Segments that fail**\n\n" + "\n".join(lines + more) if lines else ""

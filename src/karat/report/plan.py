@@ -87,7 +87,8 @@ def legend(source: Plan) -> tuple[str, ...]:
         )
         if gate.unit == "conversation":
             out.append(
-                f"a conversation has {round(gate.turns, 1):g} queries, whose values correlate by {round(gate.icc, 2):g}"
+                f"conversations have {gate.turns:.1f} queries on average; the values of one conversation correlate by "
+                f"{round(gate.icc, 2):g}"
             )
     if any(item.ruling.needs_queries for item in source.work):
         out.append(

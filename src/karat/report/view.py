@@ -17,7 +17,7 @@ from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
 from karat.results.remarks import Remark, remarks_of
 from karat.results.result import Result, RunResult
-from karat.results.words import BASELINE, SharedLevels, plural, queries_text, segment_text
+from karat.results.words import BASELINE, SharedLevels, conventions_text, plural, queries_text, segment_text
 from karat.stats.defaults import ALPHA, DRAWS
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class View:
     @property
     def conventions(self) -> str:
         """The choices that differ from the defaults."""
-        return ", ".join(f"{name}={value}" for name, value in self.result.conventions.items())
+        return conventions_text(self.result.conventions)
 
     @cached_property
     def pairs(self) -> Mapping[str, PairwiseTest]:

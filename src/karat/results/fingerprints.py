@@ -79,6 +79,10 @@ class Fingerprints:
         return {name: value for name, value in parts.items() if value is not None}
 
 
+NONE_GIVEN = "none given"
+"""What is said of a part that a result lacks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One thing in which two results differ."""
@@ -90,6 +94,11 @@ class Difference:
     """Which part of it, where that is known."""
     run: str = ""
     """Of several candidates those that differ so."""
+
+    @property
+    def missing(self) -> bool:
+        """Whether only the baseline has it."""
+        return self.here == NONE_GIVEN
 
     def __str__(self) -> str:
         return self.describe()
@@ -256,7 +265,7 @@ def _counts(fingerprint: Fingerprint) -> tuple[int | None, ...]:
 
 def _described(fingerprint: Fingerprint, *, hashed: bool) -> str:
     if fingerprint is None:
-        return "none given"
+        return NONE_GIVEN
     if isinstance(fingerprint, str):
         return fingerprint
     if fingerprint.queries is None:

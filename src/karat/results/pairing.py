@@ -174,7 +174,14 @@ def check_comparable(
     return Verified(tuple(wrong), tuple(system))
 
 
+_PARTS = {"gold": "dataset.qrels", "queries": "dataset.queries or --queries", "corpus": "dataset.corpus or --corpus"}
+"""What a result rests on, and how it is named."""
+
+
 def _todo(wrong: Sequence[Difference]) -> str:
     """What to do about a baseline that rests on something else: never to bless the run that is to be judged."""
-    what = " and ".join(d.what for d in wrong if d.what in ("gold", "queries", "corpus")) or "settings"
-    return f"bless the system that is in production with the new {what}, then compare"
+    missing = [f"name the {d.what} ({_PARTS[d.what]})" for d in wrong if d.what in _PARTS and d.missing]
+    if missing and len(missing) == len(wrong):
+        return " and ".join(missing)
+    what = " and ".join(d.what for d in wrong if d.what in _PARTS and not d.missing) or "settings"
+    return "; ".join([*missing, f"bless the system that is in production with the new {what}, then compare"])

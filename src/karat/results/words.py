@@ -73,6 +73,11 @@ def units_text(n: int, unit: UnitWord) -> str:
     return queries_text(n) if unit == "query" else plural(n, unit)
 
 
+def conventions_text(conventions: Mapping[str, object]) -> str:
+    """The choices that differ from the defaults: `condensed=True, level=chunk`."""
+    return ", ".join(f"{name}={value}" for name, value in conventions.items())
+
+
 def describe_few(minimum: int) -> str:
     """What the mark of small segments means."""
     return f"{FEW_MARK} {TOO_FEW}: fewer than {minimum:,} independent queries"

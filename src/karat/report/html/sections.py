@@ -40,7 +40,7 @@ from karat.report.html.fragments import (
 )
 from karat.report.html.model import Change, Estimate, GateRow, MetricRow, Page, RunText, ScriptData, Strip, Tile
 from karat.report.marks import mark_of
-from karat.report.terminal.evaluate import best_of
+from karat.report.terminal.evaluate import best_runs
 from karat.report.words import ORDER
 from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure, figure
@@ -255,7 +255,7 @@ def _place(source: Source, run: RunResult) -> str:
     metric, names = primary_of(source), source.candidates
     if source.verdict or len(names) < 2 or run.name not in names:
         return ""
-    best = best_of(metric, [source.result[name].mean[metric] for name in names])
+    best = best_runs(metric, [source.result[name] for name in names])
     what = "runs" if source.base is None else "candidates"
     return f" Best of {len(names)} {what} by {metric}." if names.index(run.name) in best else ""
 
@@ -468,8 +468,7 @@ def _metric_row(
     m = parse(metric).metric
     nothing = Estimate(None, None, None, "–", "", 0)
     cells = [estimate(metric, r.intervals[metric]) if metric in r.values else nothing for r in runs]
-    points = [c.value if c.value is not None else float("nan") for c in cells]
-    best = best_of(metric, points) if len(points) > 1 else set()
+    best = best_runs(metric, runs)
     return MetricRow(
         name=metric,
         title=m.title,

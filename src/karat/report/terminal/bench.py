@@ -141,7 +141,7 @@ def systems_table(result: Result, metrics: Sequence[str]) -> Grid:
     """One row per system, one column per metric; the best of each is bold."""
     table = grid("", *metrics)
     table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
-    best = {m: terminal.best_of(m, [run.mean[m] for run in result]) for m in metrics}
+    best = {m: terminal.best_runs(m, result.runs) for m in metrics}
     for i, run in enumerate(result):
         cells = (line((figure(m, run.mean[m]).text, "bold" if i in best[m] else "")) for m in metrics)
         table.add_row(plain(run.name), *cells)

@@ -11,7 +11,7 @@ from karat.report.terminal.console import colour_of, console, grid, head_of, lay
 from karat.report.terminal.evaluate import show_judged
 from karat.results.decisions import TEST_LABELS, Decision, describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
-from karat.results.words import FEW_MARK, describe_few, plain, plural, segment_text
+from karat.results.words import FEW_MARK, conventions_text, describe_few, plain, plural, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,8 +56,9 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
         f"intervals {level}",
         describe_families(comparison.rows) or "no p is adjusted",
         f"seed {sampling.seed}",
+        plain(conventions_text(comparison.result.conventions)),
     )
-    out.print(line(" · ".join(parts), style="dim"))
+    out.print(line(" · ".join(filter(None, parts)), style="dim"))
 
 
 def _overall(out: Output, rows: list[Decision], comparison: Comparison) -> Grid:

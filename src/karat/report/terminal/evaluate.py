@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from karat.results.depths import depth_of, find_depth_gap
 from karat.results.figures import SAME, estimate_figure, figure, percent_text, variance_figure
 from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
-from karat.results.words import FEW_MARK, describe_few, queries_text, segment_text
+from karat.results.words import FEW_MARK, conventions_text, describe_few, queries_text, segment_text
 from karat.results.words import plain as plain
 
 if TYPE_CHECKING:
@@ -66,9 +67,7 @@ def _table(result: Result, runs: Sequence[RunResult], wide: bool) -> Grid:
     if alone:
         table.add_column("", style="dim", min_width=READING if any(rules) else None)
     for row, name in enumerate(result.metrics):
-        values = {run.name: run.intervals[name].estimate for run in result.runs}
-        best = best_of(name, list(values.values())) if len(values) > 1 else set()
-        names = {n for i, n in enumerate(values) if i in best}
+        names = {result.runs[i].name for i in best_runs(name, result.runs)}
         cells: list[str | Line] = []
         for run in runs:
             cells += _cells(name, run.intervals[name], wide, bold=run.name in names)
@@ -133,6 +132,14 @@ def best_of(name: str, values: list[float]) -> set[int]:
     return {i for i, v in enumerate(values) if abs(v - top) <= SAME}
 
 
+def best_runs(metric: str, runs: Sequence[RunResult]) -> set[int]:
+    """Which of the runs are best by a metric; none by totals over different numbers of queries."""
+    sizes = {run.n[metric] for run in runs if metric in run.values}
+    if parse(metric).aggregate == "sum" and len(sizes) > 1:
+        return set()
+    return best_of(metric, [run.mean[metric] if metric in run.values else math.nan for run in runs])
+
+
 def _beside(name: str, run: RunResult) -> str:
     """What stands beside a value: where the lists end if that is above its cutoff, and what the field makes of it."""
     end = f"lists end at rank {depth_of(run):,}" if find_depth_gap(name, [run]) is not None else ""
@@ -194,7 +201,8 @@ def show_scope(out: Output, result: Result, gold: str, *, saved: bool = False) -
     queries = sorted({run.counts["queries"] for run in result.runs})
     sampling = result.runs[0].sampling
     conventions = {"intervals": percent_text(sampling.confidence), "score_precision": "float64", **result.conventions}
-    texts = ", ".join(f"{k}={v}" for k, v in conventions.items())
     count = queries_text(queries[0]) if len(queries) == 1 else f"{queries[0]:,}–{queries[-1]:,} queries"
     source = f"{'saved result' if saved else 'gold'} {plain(os.path.basename(gold))}" if gold else "no gold"
-    out.print(line(f"{count} · {source} · {order_text(result.runs)} · {plain(texts)}", style="dim"))
+    out.print(
+        line(f"{count} · {source} · {order_text(result.runs)} · {plain(conventions_text(conventions))}", style="dim")
+    )
