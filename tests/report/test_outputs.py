@@ -1051,7 +1051,7 @@ def test_the_test_of_all_pairs_names_its_blocks_alike_in_every_output(
 
 def test_latex_explains_bold_and_superscripts_only_where_there_are_some() -> None:
     gold = {f"q{i}": ["a"] for i in range(40)}
-    good, bad = (dict.fromkeys(gold, docs) for docs in (["a"], ["x"]))
+    good, bad = {q: ["a"] for q in gold}, {q: ["x"] for q in gold}
     some, none = (latex.render(view_of(karat.compare(gold, {"old": bad, "new": new}, "hit@1"))) for new in (good, bad))
     assert "Best values in bold." in some and "Superscripts: significantly better" in some
     assert "bold" not in none and "Superscripts" not in none
