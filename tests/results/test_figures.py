@@ -119,6 +119,7 @@ def test_no_metric_is_formatted_anywhere_else() -> None:
         "cli/cache.py": 3,  # megabytes
         "gates/wording.py": 1,  # a percentage of the baseline that a gate names
         "judge/sampled.py": 1,  # a number of docs per query
+        "report/plan.py": 1,  # queries per conversation
         "report/words.py": 2,  # the size of an index
         "report/terminal/components.py": 1,  # an improvement in percent
         "report/terminal/diagnose.py": 1,  # the weight of a finding
