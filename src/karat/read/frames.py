@@ -108,6 +108,8 @@ def parquet_rows(path: str, role: Role) -> ColumnStream:
         database = open_parquet(path, threads=1)  # each thread holds a part of the file
         database.run("SET disable_parquet_prefetching = true")  # which holds more of it
         database.set_if_known("read_ahead_depth", "0")
+        for setting in ("allocator_flush_threshold", "allocator_bulk_deallocation_flush_threshold"):
+            database.set_if_known(setting, "'128KB'")  # what is freed is given back at once
         stream = _table_rows(database, parquet(path), role, path, PIECE)
         size = database.parquet_size(path)
 
