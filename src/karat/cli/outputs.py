@@ -51,7 +51,7 @@ def _flag(name: str) -> Any:
 
 
 REPLACES_BASELINE = frozenset(("bless",))
-"""The commands for which the baseline that a config names is no input: they replace it."""
+"""The commands for which the baseline that a config names is not an input: they replace it."""
 
 
 def keeps_inputs(command: Callable[..., None]) -> Callable[..., None]:
