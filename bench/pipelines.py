@@ -1,6 +1,6 @@
 """Synthetic retrieval pipelines with planted faults: corpus, queries, gold and run log, all from a seed.
 
-A pipeline is router → retriever (raw k 100) → reranker (top 50 of it) → top 10. Scores are noise plus affinities of
+A pipeline is gate → router → retriever (raw k 100) → reranker (top 50 of it) → top 10. Scores are noise plus affinities of
 language and topic plus what relevance earns; a fault changes the scores, the filters, the times or the gold, never a
 metric. Nothing here knows how a diagnosis is made.
 """
@@ -32,6 +32,7 @@ FAULTS: dict[str, str] = {
     "thin gold": "63% of the judgments are missing; each query keeps one relevant doc",
     "retriever": "gold scores 2.1 standard deviations lower everywhere",
     "distractors": "for 70% of the queries 4 to 8 irrelevant near-duplicates score nearly as high as the best doc",
+    "gate": "retrieval is skipped for 29% of the queries, all of which need it",
 }
 """The faults, each with what it does at clear strength."""
 
@@ -106,11 +107,12 @@ def pipeline(seed: int, faults: Mapping[str, float] | None = None) -> Pipeline:
     details = _chosen(world, np.random.default_rng([seed, 4]))
     routes = _routes(world, np.random.default_rng([seed, 2]), planted.get("router", 0.0))
     lists = healthy
-    if planted.keys() - {"thin gold", "slow stage"}:  # those two leave the lists as they are
+    if planted.keys() - {"thin gold", "slow stage", "gate"}:  # those leave the lists as they are
         lists = _lists(world, scores, rerank_noise, routes, planted, np.random.default_rng([seed, 3]), details)
     gold = _judged(world, healthy, lists, np.random.default_rng([seed, 5]), planted.get("thin gold", 0.0))
     times = _latencies(len(world), np.random.default_rng([seed, 6]), planted.get("slow stage", 0.0), details)
-    return _assembled(seed, planted, world, lists, routes, gold, times, details)
+    skips = np.random.default_rng([seed, 7]).random(len(world)) < 0.01 + 0.4 * planted.get("gate", 0.0)
+    return _assembled(seed, planted, world, lists, routes, gold, times, skips, details)
 
 
 def _world(rng: np.random.Generator) -> _World:
@@ -294,6 +296,7 @@ def _assembled(
     routes: NDArray[np.int64],
     gold: list[dict[int, int]],
     times: dict[str, Floats],
+    skips: NDArray[np.bool_],
     details: dict[str, Any],
 ) -> Pipeline:
     docs = [f"d{i:04d}" for i in range(DOCS)]
@@ -321,6 +324,7 @@ def _assembled(
             "topic": TOPICS[world.topic[q]],
             "as_of": days[world.as_of[q]],
             "expected_source": SOURCES[world.source[q]],
+            "needs_retrieval": True,
         }
         by_chunk[name] = {chunks[c]: g for c, g in gold[q].items()}
         by_doc[name] = {}
@@ -338,6 +342,9 @@ def _assembled(
             }
             for i, (c, s) in enumerate(zip(reranked[:TOP], second, strict=False), start=1)
         ]
+        if skips[q]:  # a healthy gate errs on 1%
+            log.append({"query_id": name, "system": f"synthetic-{seed}", "retrieved": False, "topk": []})
+            continue
         log.append(
             {
                 "query_id": name,

@@ -1,7 +1,7 @@
 """Karat: is our retrieval good enough to ship, how sure are we, and what should we fix?"""
 
 TYPE_CHECKING = False  # importing `typing` takes as long as all the rest of `karat --version`
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:
     from karat.config.options import Settings

@@ -362,6 +362,28 @@ def test_the_retrieval_gate_by_hand() -> None:
     assert "skipping everything" in found.notes[0]
 
 
+def test_a_log_that_marks_skips_alone_says_that_the_other_queries_were_retrieved_for(tmp_path: Path) -> None:
+    """q1 and q2 are marked as skips, q3 has results, and q4 has neither a mark nor results: unknown."""
+    log = written(
+        tmp_path / "log.jsonl",
+        [
+            {"query_id": "q1", "retrieved": False, "topk": []},
+            {"query_id": "q2", "retrieved": False, "topk": []},
+            {"query_id": "q3", "topk": [{"chunk_id": "d3"}]},
+            {"query_id": "q4", "topk": []},
+        ],
+    )
+    needs = {"q1": False, "q2": True, "q3": True, "q4": True}
+    queries = {q: {"needs_retrieval": need} for q, need in needs.items()}
+    gold = {q: {f"d{q[1]}": 1} for q in needs}
+    asked = ["gate_efficiency", "harmful_skips"]
+    found = karat.evaluate(gold, str(log), asked, queries=queries)
+    assert found.mean == {"gate_efficiency": pytest.approx(1 / 3), "harmful_skips": 0.5}
+    part = karat.components(gold, str(log), queries=queries).gate
+    assert part["gate_efficiency"].estimate == pytest.approx(1 / 3)
+    assert (part.counts["queries"], part.counts["not_logged"]) == (3, 1)
+
+
 def test_skipping_everything_is_efficient_and_harms_everyone_who_needs_retrieval() -> None:
     found = karat.gate_metrics(dict.fromkeys("abcd", False), {"a": False, "b": False, "c": True, "d": True})
     assert (found["gate_efficiency"].estimate, found["skip_recall"].estimate) == (0.5, 1.0)

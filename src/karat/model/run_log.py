@@ -208,9 +208,14 @@ class RunLog:
 
     @cached_property
     def retrieved(self) -> Mapping[str, bool]:
-        """Whether retrieval was done (or skipped), for lines that say so."""
+        """Whether retrieval was done (or skipped), for lines that say so.
+
+        Many systems mark skips alone: where any line says so, one that does not, and has results, was not skipped.
+        """
         self.check("retrieved")
-        return {q: t.retrieved for q, t in self.traces.items() if t.retrieved is not None}
+        marks = {q: True if t.retrieved is None and t.topk else t.retrieved for q, t in self.traces.items()}
+        said = any(t.retrieved is not None for t in self.traces.values())
+        return {q: mark for q, mark in marks.items() if mark is not None} if said else {}
 
 
 def merge_facts(facts: Iterable[tuple[str, Json]]) -> Facts:
