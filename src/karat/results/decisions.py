@@ -294,7 +294,7 @@ class Decision:
     @property
     def _finding(self) -> str:
         """The conclusion but for the comparison of segments."""
-        label = "with one more, unseen query" if self.decided_by == ONE_MORE else ""
+        label = "allowing for one unseen query" if self.decided_by == ONE_MORE else ""
         few = "; too few for an interval" if self._too_few else ""
         test = f"adjusted p {self.p_adjusted_text}, {label or self.decided_by}"
         if self.without_spread:
