@@ -1,8 +1,8 @@
 """Synthetic retrieval pipelines with planted faults: corpus, queries, gold and run log, all from a seed.
 
-A pipeline is gate → router → retriever (raw k 100) → reranker (top 50 of it) → top 10. Scores are noise plus affinities of
-language and topic plus what relevance earns; a fault changes the scores, the filters, the times or the gold, never a
-metric. Nothing here knows how a diagnosis is made.
+A pipeline is gate → router → retriever (raw k 100) → reranker (top 50 of it) → top 10. Scores are noise plus
+affinities of language and topic plus what relevance earns; a fault changes the scores, the filters, the times or the
+gold, never a metric. Nothing here knows how a diagnosis is made.
 """
 
 from __future__ import annotations

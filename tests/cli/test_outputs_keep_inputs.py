@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import karat
 from command import run_karat
 
 GOLD = "q1 0 d1 1\nq1 0 d2 2\nq2 0 d3 1\n"
@@ -84,11 +85,25 @@ def test_outputs_of_a_config_replace_none_of_its_files(folder: Path, config: str
 @pytest.mark.parametrize("command", ["bless", "bless -o base.json", "bless karat.yaml -o base.json"])
 def test_bless_replaces_the_baseline_of_its_config(folder: Path, command: str) -> None:
     (folder / "karat.yaml").write_text(CONFIG + "baseline: base.json\n", "utf-8")
-    (folder / "base.json").write_text("old", "utf-8")
+    damaged = '{"kind": "baseline", "runs": ['
+    (folder / "base.json").write_text(damaged, "utf-8")
     done = run_karat(*command.split(), cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
-    assert (folder / "base.json").read_text("utf-8") != "old"
+    assert (folder / "base.json").read_text("utf-8") != damaged
     assert "--json: base.json is an input" in run_karat("check", "--json", "base.json", cwd=folder).stderr
+
+
+@pytest.mark.parametrize("place", ["karat.yaml", "notes.txt", "saved.json"])
+def test_bless_replaces_no_file_but_a_baseline(folder: Path, place: str) -> None:
+    (folder / "notes.txt").write_text("mine\n", "utf-8")
+    (folder / "karat.yaml").write_text(CONFIG + f"baseline: {place}\n", "utf-8")
+    before = (folder / place).read_bytes()
+    done = run_karat("bless", cwd=folder)
+    assert done.returncode == 2
+    assert f"{place} is there already and is not a baseline; name another file, or remove it first" in done.stderr
+    with pytest.raises(karat.UsageError, match="is not a baseline"):
+        karat.bless(karat.evaluate(str(folder / "qrels.txt"), str(folder / "run.txt")), str(folder / place))
+    assert (folder / place).read_bytes() == before
 
 
 def test_devices_may_be_named_twice(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Align rows held as columns: text blocks, tables, frames; ties by doc id; a gold doc is credited to its first chunk.
+"""Align rows held as columns: text blocks, tables, frames; ties by doc id; chunk → doc (`derive_parents`).
 
 The rows of a query stand together here. Whether they do, whether they are in order and whether a
 doc comes twice is checked on every row; most runs pass, and then a rank is a position.

@@ -1,4 +1,4 @@
-"""What some metrics need beside judged docs at their ranks, checked and put there (vectors, texts: `contents.py`)."""
+"""What some metrics need beside judged docs, checked and put there (vectors, texts, subtopics: `contents.py`)."""
 
 from __future__ import annotations
 

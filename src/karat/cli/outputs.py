@@ -1,4 +1,4 @@
-"""Flags of output files: each verb has one for every format that declares it, and none may name an input."""
+"""Flags of output files: one for each format of a verb. No output, `-o` of `bless` too, may replace an input."""
 
 from __future__ import annotations
 

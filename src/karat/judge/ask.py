@@ -1,4 +1,4 @@
-"""Have a language model judge pairs: several at once, within a budget, nothing twice, in the order of the pairs."""
+"""Have a language model judge pairs: several at once, within a budget, resumed where it stopped."""
 
 from __future__ import annotations
 

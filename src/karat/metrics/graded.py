@@ -58,8 +58,8 @@ def refuse_unlisted(explicit: Params) -> str | None:
     "gain=exp: 2^grade − 1; gains={1:1,2:5}: as listed; a doc without a judgment gains 0",
     tells="How close the top k is to the best possible order; 1 is ideal.",
     use_when="Grades and order both matter.",
-    caution="The ideal comes from all the gold, not from what was retrieved. A random order does not score .5. Two gain"
-    " functions are in use: compare only values with the same one.",
+    caution="The ideal comes from all the gold, not from what was retrieved; unjudged docs are not in it. A random"
+    " order does not score .5. Two gain functions are in use: compare only values with the same one.",
     cites="Järvelin & Kekäläinen 2002; gain=exp: Burges et al. 2005",
     monotone=True,
     bands={"ndcg@10": ((0.9, "excellent"), (0.7, "very good"), (0.5, "good"), (0.3, "fair"), (0.0, "poor"))},

@@ -1,4 +1,4 @@
-"""Which steps of a query ran, as its line of a run log says, and how long they took together."""
+"""Which steps of a query ran, as its line of a run log says, and how long they took together (`total`)."""
 
 from __future__ import annotations
 

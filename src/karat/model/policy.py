@@ -1,5 +1,6 @@
 """Conventions: every choice that tools make differently when a run meets its gold, and those that `--like` takes;
-`is_relevant`: which grades are relevant; `parent_of`: chunk → doc; the rule of ties, which `align/` applies.
+`is_relevant`: which grades are relevant; `parent_of`: chunk → doc (of columns: `align/columns.py`); the rule of ties,
+which `align/` applies.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from karat.model.limits import bomb_problem
 from karat.read import frames
 from karat.read.arrow import lists_of, texts_of
 from karat.read.columns import ID_NAMES, column
-from karat.read.files import check_path, require_plain
+from karat.read.files import BYTE_ORDER_MARK, check_path, require_plain
 from karat.read.objects import text_id
 from karat.records import dataclass
 from karat.store.database import Database, parquet, quoted
@@ -309,7 +309,7 @@ def _find_rows(ids: Iterator[bytes], places: Mapping[bytes, int], size: int, nam
     problems: list[str] = []
     count = 0
     for count, raw in enumerate(ids, start=1):
-        doc = raw.removeprefix(b"\xef\xbb\xbf") if count == 1 else raw
+        doc = raw.removeprefix(BYTE_ORDER_MARK) if count == 1 else raw
         place = places.get(doc)
         if place is None:
             if not doc:

@@ -1,4 +1,4 @@
-"""Files as bytes: opened, unpacked, and their first bytes."""
+"""Files as bytes: opened, unpacked, without a byte-order mark, and their first bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEAD = 1 << 16
 """Bytes from which a format is recognised; more where the first row is longer, or stands further down."""
 _PIECE = 1 << 10
 """Packed bytes of zstd that are unpacked at once: at most 32,768 times as many come out."""
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class InputFile:
                 data = b"".join(iter(lambda: file.read(1 << 20), b""))
         except BROKEN_PACKING as error:
             raise unpacking_error(self.path, error) from None
-        return data.removeprefix(_BYTE_ORDER_MARK)
+        return data.removeprefix(BYTE_ORDER_MARK)
 
 
 def open_input(path: str) -> InputFile:
@@ -141,7 +141,7 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
             for number, raw in enumerate(iter(lambda: buffered.readline(most + 1), b""), start=1):
                 if len(raw) > most:
                     raise InputError(Problem(path, number, f"the line is longer than {LINE.text}; {LINE.advice}"))
-                line = raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
+                line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
                 if line.strip():
                     yield number, line
     except BROKEN_PACKING as error:
@@ -150,7 +150,7 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
 
 def line_blocks(path: str, size: int = 1 << 18) -> Iterator[bytes]:
     """Whole lines of a file, about as many bytes at a time."""
-    rest, mark = b"", _BYTE_ORDER_MARK
+    rest, mark = b"", BYTE_ORDER_MARK
     try:
         with open_bytes(path) as file:
             while piece := file.read(size):
@@ -314,7 +314,7 @@ def _head_of(file: IO[bytes]) -> bytes:
         head += more
         if len(head) == size and size < most and not _holds_a_row(head):
             size = min(2 * size, most)
-    return head.removeprefix(_BYTE_ORDER_MARK)
+    return head.removeprefix(BYTE_ORDER_MARK)
 
 
 def _holds_a_row(head: bytes) -> bool:

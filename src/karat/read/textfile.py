@@ -15,7 +15,7 @@ from karat.model.limits import ID, LINE
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
 from karat.read.exact import as_rows, cells_of, read_rows
-from karat.read.files import BROKEN_PACKING, check_line_sizes, is_packed, open_bytes, unpacking_error
+from karat.read.files import BROKEN_PACKING, BYTE_ORDER_MARK, check_line_sizes, is_packed, open_bytes, unpacking_error
 from karat.read.scan import cut_fields
 from karat.records import dataclass
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 FRONT = b"x" * PAD
 NEWLINE = ord("\n")
-MARK = b"\xef\xbb\xbf"
 BLOCK = 2 << 20
 """Bytes read at a time: large enough to amortise Python, small enough to stay in the cache."""
 
@@ -134,7 +133,7 @@ class TextFile:
 
     def _body(self, buffer: bytearray, end: int) -> int:
         """Where the rows begin, after a byte-order mark and the header; 0 if the header does not end here."""
-        place = PAD + (3 if buffer.startswith(MARK, PAD) else 0)
+        place = PAD + (3 if buffer.startswith(BYTE_ORDER_MARK, PAD) else 0)
         while self.layout.header:
             after = buffer.find(b"\n", place, end) + 1
             if not after:

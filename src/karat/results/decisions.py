@@ -1,4 +1,4 @@
-"""A decision: one metric of a candidate against the baseline, with all that was decided of it, made once.
+"""A decision: one metric of a candidate against the baseline, and all that was decided, its p in writing too.
 
 Every output shows these objects, so that no two can disagree on what is significant.
 """

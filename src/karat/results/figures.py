@@ -1,4 +1,4 @@
-"""Figures in writing: every value of a metric that Karat prints gets its digits, unit, sign and interval here."""
+"""Figures in writing: values, p and effect sizes get their digits, unit, sign and interval here, in every output."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Values of queries → one figure: a mean, a total, a geometric mean or a quantile, and how two runs' figures differ.
+"""Values of queries → one figure: a mean, a total, a geometric mean or a quantile; and how two runs' figures differ.
 
-Every verb asks here, so that a figure, its change and the test of that change are of one statistic. Means, totals and
-geometric means are means of scores: the values themselves, or their logarithms. Intervals and tests are of scores,
-and are shown on the scale of the figure.
+Which one it is, a metric declares (`aggregate=`). Every verb asks here, so that a figure, its change and the test of
+that change are of one statistic. Means, totals and geometric means are means of scores: the values themselves, or
+their logarithms. Intervals and tests are of scores, and are shown on the scale of the figure.
 """
 
 from __future__ import annotations

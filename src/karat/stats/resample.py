@@ -1,4 +1,4 @@
-"""One set of bootstrap weights for every metric, segment and run, so that all comparisons stay paired.
+"""`Units`: queries or conversations with their weights, whole or of a segment; one set of bootstrap weights for all.
 
 A resample of the units (queries, or conversations of queries) is a vector of how often each was drawn. The
 resampled value of a weighted mean is then (counts · numerator) / (counts · denominator): a product of matrices,

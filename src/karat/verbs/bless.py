@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
@@ -41,6 +42,7 @@ def bless(
     one = full[run] if run is not None else full.runs[0]
     if not full.fingerprints:
         raise InputError("the result has no fingerprints, which a baseline needs; evaluate again with this version")
+    _refuse_other_files(output)
     values = {n: v for n, v in one.values.items() if not metrics or n in metrics}
     slim = replace(one, values=values, components=None, sampling=replace(one.sampling, by=(), fields={}))
     head = json.dumps(as_plain(_head(full, slim)), ensure_ascii=False, indent=1, allow_nan=False)
@@ -52,6 +54,16 @@ def bless(
     text = head.removesuffix("\n}") + ',\n "values": {\n' + ",\n".join(rows) + "\n }\n}\n"
     write_atomically(output, encoded(text))
     return output
+
+
+def _refuse_other_files(path: str) -> None:
+    """Only a baseline, even a damaged one, may be replaced by another: a config or a saved result would be lost."""
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    if not re.search(rb'"kind":\s*"baseline"', head):
+        raise UsageError(f"{path} is there already and is not a baseline; name another file, or remove it first")
 
 
 def _head(result: Result, run: RunResult) -> DocumentJson:
