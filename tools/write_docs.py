@@ -230,6 +230,7 @@ def _rule(rule: Rule) -> list[str]:
         f"{rule.title}. When {when}{of}.{rests}{judge}",
         "",
         f"- **Likely cause:** {rule.cause}",
+        *([f"- **Try first**, where that is so: {rule.ranked_low}"] if rule.ranked_low else []),
         *(f"- **Try:** {advice}" for advice in rule.advice),
         "",
     ]

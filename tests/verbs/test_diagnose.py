@@ -241,6 +241,31 @@ def test_a_low_mean_with_a_wide_interval_is_not_called_low(tmp_path: Path) -> No
     assert "retriever" in found.undecided
 
 
+def test_a_segment_whose_docs_are_in_the_pool_is_said_to_be_ranked_low(tmp_path: Path) -> None:
+    """Of 20 Finnish queries the relevant docs stand at ranks 20 and 21, or nowhere; those of 20 others lead."""
+    language = {"language": lambda q: "fi" if q % 2 else "en"}
+    (found,) = Case(half((20, 21), (1, 2)), **language).diagnose(tmp_path).findings
+    assert (found.code, found.subject) == ("segment", "language=fi")
+    pool = found.evidence[-1]
+    assert (pool.value, pool.interval.estimate, pool.interval.n) == (
+        "recall(cap=true)@50 of stage retrieve here",
+        1.0,
+        20,
+    )
+    assert found.advice[0].startswith("rerank the pool, or raise k")
+    (found,) = Case(half((), (1, 2)), **language).diagnose(tmp_path).findings
+    assert found.evidence[-1].interval.estimate == 0.0
+    assert not any("rerank" in advice for advice in found.advice)
+
+
+def test_of_queries_that_lose_the_same_the_worst_ordered_come_first(tmp_path: Path) -> None:
+    """The gold of every Finnish query is below rank 5: for q01 it stands at 6 and 7, for the others at 9 and 10."""
+    places = {1: (6, 7)}
+    case = Case(lambda q: places.get(q, (9, 10)) if q % 2 else (1, 2), language=lambda q: "fi" if q % 2 else "en")
+    (found,) = case.diagnose(tmp_path).findings
+    assert found.queries[-1] == "q01" and found.queries[0] == "q03"
+
+
 def test_weight_is_the_loss_over_all_queries_and_queries_are_those_that_lose(tmp_path: Path) -> None:
     (finding,) = Case(half((1, 2))).diagnose(tmp_path).findings
     assert finding.weight == pytest.approx(20 / 40)  # 20 of 40 queries lose everything

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -162,9 +163,13 @@ def _finding(rule: Rule, view: View, limits: Mapping[str, float], *, subject: st
         label, sides = view.label(bound.value), view.sides(bound.value)
         evidence.append(Evidence(label, interval, bound.side, limit, bound.threshold, judge, sides))
     evidence += [e for name in rule.shows if (e := _evidence(view, name)) is not None]
-    order = np.argsort(-loss, kind="stable")
+    if rule.shows_inside:
+        mine = replace(view, rows=view.inside)
+        inside = (_evidence(mine, name) for name in rule.shows_inside)
+        evidence += [replace(e, value=f"{e.value} here") for e in inside if e is not None]
+    order = np.lexsort((view.ndcg, -loss))
     queries = tuple(view.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)
     weight = max(0.0, float(mean_of(loss, view.units)))
     texts = (rule.code, rule.title, subject or view.subject)
     scope = view.scope if rule.when else f"all {len(loss):,} queries"
-    return Finding(*texts, weight, tuple(evidence), scope, rule.cause, rule.advice, queries)
+    return Finding(*texts, weight, tuple(evidence), scope, rule.cause, rule.advice_on(view), queries)
