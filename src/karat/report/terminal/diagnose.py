@@ -29,7 +29,7 @@ def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
     out.print()
     for remark in diagnosis.remarks:
         out.print(note(plain(remark.text), serious=remark.serious))
-    for text in diagnosis.notes:
+    for text in diagnosis.own_notes:
         out.print(line(plain(text), style="dim"), soft_wrap=True)
     if diagnosis.undecided:
         out.print(line(f"not checked, too few queries: {', '.join(diagnosis.undecided)}", style="dim"), soft_wrap=True)
