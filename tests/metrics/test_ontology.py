@@ -168,7 +168,9 @@ def test_annotated_content_says_how_many_terms_have_none(obo: str, tmp_path: Pat
     result = karat.evaluate({"q": {"C": 1}}, {"q": ["D"]}, "max_ont_sim@1,max_ont_sim(ic=omim)@1", ontology=obo)
     # Of two diseases A and C have one, so IC(A) = IC(C) = log 2; D has none, and keeps its log 2.4.
     assert result.mean["max_ont_sim(ic=omim)@1"] == pytest.approx(2 * math.log(2) / (math.log(2) + math.log(2.4)))
-    assert result.runs[0].data_notes == ("ic=omim: 1 of 2 terms have no annotated disease, and take the structural value",)
+    assert result.runs[0].data_notes == (
+        "ic=omim: 1 of 2 terms have no annotated disease, and take the structural value",
+    )
 
 
 def test_entries_of_a_term_count_for_the_term(obo: str) -> None:
