@@ -274,6 +274,7 @@ def test_fresh_is_the_share_of_dated_items_not_later_than_the_query(tmp_path: Pa
         "fresh@2: 3 items without doc_version",
         "fresh@3: 3 items without doc_version",
         *(f"{name}: 2 of 4 queries have no value" for name in ("fresh", "fresh@1", "fresh@2", "fresh@3")),
+        "docs in the top 10 that nobody judged (counted as not relevant): log 11 of 11",
     )
 
 
