@@ -1188,10 +1188,8 @@ def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Ma
         assert page.inner_text("#forest-legend").split("\n") == ["no significant difference"]
         page.select_option("#metric", "mrr")
         assert page.count("#segments td.up, #segments td.down") == 0  # small segments are never significant
-        assert (
-            "Adjusted p. ndcg@10, the primary metric: Holm over 1 candidate; Benjamini–Hochberg over 3 segments"
-            in page.inner_text("#metrics")
-        )
+        families = "Holm over 1 candidate and Benjamini–Hochberg over 3 segments"
+        assert f"p is adjusted for ndcg@10, the primary metric, by {families}" in page.inner_text("#metrics")
 
 
 def test_the_diagnosis_is_that_of_the_verb_and_names_rules_that_were_skipped(browser: Any, systems: Made) -> None:
@@ -1217,7 +1215,7 @@ def test_more_queries_of_a_finding_are_in_the_table(browser: Any, systems: Made)
     with opened(browser, systems.path) as page:
         page.select_option("#run", "dense")
         line = page.locator("#diagnosis > div:visible .findings > li").nth(number - 1).locator(".chips")
-        assert line.inner_text().startswith(f"{len(finding.queries)} queries lose by it, the worst first: ")
+        assert line.inner_text().startswith(f"{len(finding.queries)} queries are concerned, the worst first: ")
         line.locator(f"text=and {len(finding.queries) - 8} more").click()
         until(page, f"document.getElementById('outcome').value === 'finding-{number}'")
         assert set(page.evaluate("state.hits.map(i => Q.ids[i])")) == set(finding.queries)
@@ -1269,7 +1267,7 @@ def test_the_page_says_when_it_was_made_what_was_not_logged_and_p_once(browser: 
         facts, text = page.inner_text("#facts"), page.inner_text("main")
         assert re.search(r"measured\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", facts) and "cost\nnot logged" in facts
         assert "95%, each by what suits its metric; " in facts and "auto" not in facts
-        assert text.count("Adjusted p. ndcg@10, the primary metric: ") == 1
+        assert text.count("p is adjusted for ndcg@10, the primary metric, by ") == 1
         assert not re.search("unlisted", page.inner_text("#metrics"))
     karat.write_report(saved, str(systems.folder / "again.html"))
     assert saved.provenance.time[:10] in (systems.folder / "again.html").read_text("utf-8")

@@ -410,8 +410,8 @@ def test_the_primary_metric_is_adjusted_alone_and_the_others_together() -> None:
     wished = karat.compare(gold, {"old": old, "new": new}, names, primary="MRR")
     assert [r.metric for r in wished.rows if r.primary] == ["mrr"]
     assert wished.table().caption == (
-        "Adjusted p. mrr, the primary metric: Holm over 1 candidate. "
-        "Other metrics: Holm over 3 comparisons (candidates × 3 metrics)"
+        "p is adjusted for mrr, the primary metric, by Holm over 1 candidate; "
+        "for the other metrics by Holm over 3 comparisons (candidates × 3 metrics)"
     )
     with pytest.raises(karat.MetricError, match=r"primary metric 'map' is not among the metrics: mrr, ndcg@10"):
         karat.compare(gold, {"old": old, "new": new}, names, primary="map")

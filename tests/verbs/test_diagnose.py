@@ -258,6 +258,21 @@ def test_a_segment_whose_docs_are_in_the_pool_is_said_to_be_ranked_low(tmp_path:
     assert not any("rerank" in advice for advice in found.advice)
 
 
+def test_a_finding_about_the_pool_lists_queries_whose_top_5_is_full_too(tmp_path: Path) -> None:
+    """8 relevant docs by query: a pool that holds 5 of them fills the top 5, and still misses 3."""
+    lines: list[Any] = [
+        {"query_id": f"q{q:02d}", "topk": [{"chunk_id": f"d{q}_{i}"} for i in range(5)]} for q in range(40)
+    ]
+    log = tmp_path / "log.jsonl"
+    gold = {f"q{q:02d}": {f"d{q}_{i}": 1 for i in range(8)} for q in range(40)}
+    gold["q07"] |= {"x": 1}
+    lines[7]["topk"] = lines[7]["topk"][:2]
+    staged = [line | {"stages": {"retrieve": [item["chunk_id"] for item in line["topk"]]}} for line in lines]
+    log.write_text("".join(json.dumps(line) + "\n" for line in staged))
+    found = next(f for f in karat.diagnose(gold, str(log)).findings if f.code in ("pool", "retriever"))
+    assert len(found.queries) == 40 and found.queries[0] == "q07"
+
+
 def test_of_queries_that_lose_the_same_the_worst_ordered_come_first(tmp_path: Path) -> None:
     """The gold of every Finnish query is below rank 5: for q01 it stands at 6 and 7, for the others at 9 and 10."""
     places = {1: (6, 7)}

@@ -157,7 +157,7 @@ class ScriptData(Struct, frozen=True):
     queries: QueryColumns
     docs: DocTexts
     findings: dict[str, list[tuple[str, list[int]]]]
-    """By run: each finding of its diagnosis, and the places of the queries that lose by it."""
+    """By run: each finding of its diagnosis, and the places of the queries that it concerns."""
 
 
 class Strip(Struct, frozen=True):

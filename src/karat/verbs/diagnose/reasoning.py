@@ -167,8 +167,9 @@ def _finding(rule: Rule, view: View, limits: Mapping[str, float], *, subject: st
         mine = replace(view, rows=view.inside)
         inside = (_evidence(mine, name) for name in rule.shows_inside)
         evidence += [replace(e, value=f"{e.value} here") for e in inside if e is not None]
-    order = np.lexsort((view.ndcg, -loss))
-    queries = tuple(view.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)
+    concern = rule.concerns(view) if rule.concerns is not None else loss
+    order = np.lexsort((view.ndcg, -concern, -loss))
+    queries = tuple(view.query_ids[i] for i in order.tolist() if concern[i] > 1e-9)
     weight = max(0.0, float(mean_of(loss, view.units)))
     texts = (rule.code, rule.title, subject or view.subject)
     scope = view.scope if rule.when else f"all {len(loss):,} queries"
