@@ -579,8 +579,7 @@ def test_segments_that_share_conversations_say_why_they_are_neither_tested_nor_p
     gold = {f"q{i}": {"a": 1} for i in range(120)}
     runs = {"old": {q: ["a"] if i % 3 else ["b", "a"] for i, q in enumerate(gold)}}
     runs["new"] = {q: ["a"] if i % 4 else ["b", "a"] for i, q in enumerate(gold)}
-    note = "segments by language share conversations: whether they differ in Δ mrr is not tested, and no Δ over these "
-    note += "queries is pooled"
+    note = "segments by language share conversations, so their Δ mrr are neither tested against each other nor pooled"
     for shared in (True, False):
         table = {
             q: {"language": "abc"[i % 3], "conversation": i // 3 if shared else f"{i % 3}{i // 6}"}

@@ -47,10 +47,9 @@ def show(demo: Demo) -> None:
         out.print(line(f"  {plain(row.candidate):<10} {row.figure.sentence:<24}  {conclude(row, 'questions')}"))
     out.print(line("\nWhere", style="bold"))
     out.print(_where(demo))
-    if demo.bench.languages is not None:
-        out.print()
-        out.print(bench_view.languages_table(demo.bench.languages))
-        out.print(line(bench_view.describe_languages(demo.bench.languages), style="dim"))
+    out.print()
+    out.print(bench_view.languages_table(demo.languages))
+    out.print(line(bench_view.describe_languages(demo.languages), style="dim"))
     _verdict(demo, out)
     _next(demo, out)
 
