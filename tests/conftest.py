@@ -107,6 +107,8 @@ def karat_command() -> Iterator[Path]:
 
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# Every page is open for half a second: compiling its scripts for speed, and collecting their garbage, never pays.
+SCRIPTS = "--js-flags=--no-maglev --no-turbofan --min-semi-space-size=64 --max-semi-space-size=64"
 
 
 @pytest.fixture(scope="session")
@@ -121,6 +123,6 @@ def browser() -> Iterator[Any]:
             pytest.fail(told)
         pytest.skip(told)
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu", SCRIPTS])
         yield started
         started.close()
