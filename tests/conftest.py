@@ -47,10 +47,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByModule(config, log)
 
 
+def pytest_collection() -> None:
+    """What collecting makes stays: looking through it again and again finds no garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What collecting has made stays: looking through it again and again finds no garbage."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
