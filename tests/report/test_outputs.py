@@ -36,6 +36,8 @@ from karat.results.remarks import Remark
 from karat.stats.intervals import clopper_pearson
 from places import ROOT, SUPPORT
 
+pytestmark = pytest.mark.usefixtures("few_draws")  # superscripts where p is far from the level, if any
+
 KETTLE = SUPPORT / "kettle"
 RESULT = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/schemas/result.schema.json").read_text()))
 XSD = xmlschema.XMLSchema(SUPPORT / "junit.xsd")
@@ -308,10 +310,7 @@ def rows(table: LatexEnvironmentNode) -> list[int]:
     return out
 
 
-def test_latex_parses_and_every_row_is_as_wide_as_its_table(
-    hostile: karat.Check, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("karat.report.view.DRAWS", 1000)  # the layout does not depend on p
+def test_latex_parses_and_every_row_is_as_wide_as_its_table(hostile: karat.Check) -> None:
     source = latex.render(view_of(hostile))
     figures, gates = tables(source)
     assert columns(figures) == 4 and set(rows(figures)) == {4}
@@ -445,7 +444,6 @@ def test_a_summary_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: 
         summarise(view_of(judged("plain")))
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("kind", ["json", "markdown", "junit", "latex"])
 def test_standard_output_holds_one_output_and_nothing_else(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str

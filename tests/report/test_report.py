@@ -26,7 +26,7 @@ from karat.results.figures import difference_figure, figure, p_text
 from karat.results.reading import read_value
 from karat.stats.intervals import Interval
 from places import KETTLE
-from report_pages import drawn, opened, until
+from report_pages import drawn, looked_at, opened, until
 from saved_documents import read_document, records, saved_document
 
 ODD = ("a b", "x/y", "50%", 'say "hi"', "日本", "<i>", "a&b=c", "#1", "it's", "%41")
@@ -168,24 +168,26 @@ def test_values_of_queries_have_six_digits_of_those_in_the_document(made: Made) 
 
 def test_scripts_write_numbers_as_python_does(browser: Any, systems: Made) -> None:
     values = (0.0, 1.0, 0.123456, 0.00004, 0.000049999, 0.00005, 0.5, 12.345, 1234.5678, 0.0712, 0.999)
-    with opened(browser, systems.path) as page:
-        for metric in ("ndcg@10", "latency.p90"):
-            for value in values:
-                assert page.evaluate(f"figure('{metric}', {value!r})") == figure(metric, value).text
-                for signed in (value, -value):
-                    text = difference_figure(metric, signed).text.replace("-", "−")
-                    assert page.evaluate(f"figure('{metric}', {signed!r}, true)") == text
+    rows = [(metric, value, sign) for metric in ("ndcg@10", "latency.p90") for value in values for sign in (0, 1, -1)]
+    shown = looked_at(browser, systems.path).evaluate(
+        "rows => rows.map(([metric, value, sign]) => figure(metric, sign ? sign * value : value, sign !== 0))", rows
+    )
+    for (metric, value, sign), text in zip(rows, shown, strict=True):
+        if sign:
+            assert text == difference_figure(metric, sign * value).text.replace("-", "−")
+        else:
+            assert text == figure(metric, value).text
 
 
 def test_the_first_screen_says_the_verdict_why_and_which_gates_failed(browser: Any, made: Made) -> None:
-    with opened(browser, made.path) as page:
-        assert "BLOCK" in page.text_content("h1")
-        assert "at least 0.99 is required" in page.text_content(".why")
-        assert page.locator(".tally a").all_text_contents()[0] == "1 gate fails"
-        first = page.locator("#gates > div > table > tbody > tr").first
-        assert first.get_attribute("class").split()[0] == "fail"
-        assert "recall@5 >= 0.99" in first.text_content()
-        assert first.bounding_box()["y"] < 900  # seen without scrolling
+    page = looked_at(browser, made.path)
+    assert "BLOCK" in page.text_content("h1")
+    assert "at least 0.99 is required" in page.text_content(".why")
+    assert page.locator(".tally a").all_text_contents()[0] == "1 gate fails"
+    first = page.locator("#gates > div > table > tbody > tr").first
+    assert first.get_attribute("class").split()[0] == "fail"
+    assert "recall@5 >= 0.99" in first.text_content()
+    assert first.bounding_box()["y"] < 900  # seen without scrolling
 
 
 # ---- filter, sort, search, copy ----
@@ -608,14 +610,13 @@ def test_relevance_is_drawn_against_what_it_costs(browser: Any, systems: Made) -
 
 
 def test_every_metric_is_drawn_for_every_system_with_its_interval(browser: Any, systems: Made) -> None:
-    with opened(browser, systems.path) as page:
-        drawn(page)
-        known = [one for run in systems.document["runs"] for one in run["metrics"].values() if one["mean"] is not None]
-        assert page.count("#levels-chart svg .mark-symbol.role-mark path") == len(known)
-        assert page.count("#levels-chart svg .mark-rule.role-mark line") == len(known)
-        text = page.inner_text("#levels-chart")
-        assert all(metric in text for metric in systems.document["runs"][0]["metrics"])
-        assert page.inner_text("#levels-title") == "Every metric by system" and page.logged == []
+    page = looked_at(browser, systems.path)
+    known = [one for run in systems.document["runs"] for one in run["metrics"].values() if one["mean"] is not None]
+    assert page.count("#levels-chart svg .mark-symbol.role-mark path") == len(known)
+    assert page.count("#levels-chart svg .mark-rule.role-mark line") == len(known)
+    text = page.inner_text("#levels-chart")
+    assert all(metric in text for metric in systems.document["runs"][0]["metrics"])
+    assert page.inner_text("#levels-title") == "Every metric by system" and page.logged == []
 
 
 def test_metrics_of_different_scales_share_no_axis(browser: Any, tmp_path: Path) -> None:
@@ -659,12 +660,12 @@ def test_segments_have_their_pooled_estimates_beside_them(browser: Any, systems:
     bm25 = next(r for r in systems.document["runs"] if r["name"] == "bm25")
     pooled = [s for s in bm25["segments"] if "pooled" in s["metrics"]["ndcg@10"]]
     assert pooled
-    with opened(browser, systems.path) as page:
-        for segment in pooled:
-            name = ", ".join(f"{f} = {v}" for f, v in segment["by"].items())
-            mean = segment["metrics"]["ndcg@10"]["pooled"]["mean"]
-            cell = page.inner_text(f'#segments-table tr[data-segment="{name}"] td[data-run="bm25"]')
-            assert f"pooled {mean:.4f} [" in cell
+    page = looked_at(browser, systems.path)
+    for segment in pooled:
+        name = ", ".join(f"{f} = {v}" for f, v in segment["by"].items())
+        mean = segment["metrics"]["ndcg@10"]["pooled"]["mean"]
+        cell = page.inner_text(f'#segments-table tr[data-segment="{name}"] td[data-run="bm25"]')
+        assert f"pooled {mean:.4f} [" in cell
 
 
 def test_a_segment_opens_its_queries(browser: Any, systems: Made) -> None:
@@ -1263,12 +1264,12 @@ def test_a_gate_on_latency_says_which_queries_it_has_more(browser: Any, systems:
 def test_the_page_says_when_it_was_made_what_was_not_logged_and_p_once(browser: Any, systems: Made) -> None:
     saved = karat.load(str(systems.folder / "runs/result.json.gz"))
     assert saved.provenance is not None
-    with opened(browser, systems.path) as page:
-        facts, text = page.inner_text("#facts"), page.inner_text("main")
-        assert re.search(r"measured\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", facts) and "cost\nnot logged" in facts
-        assert "95%, each by what suits its metric; " in facts and "auto" not in facts
-        assert text.count("p is adjusted for ndcg@10, the primary metric, by ") == 1
-        assert not re.search("unlisted", page.inner_text("#metrics"))
+    page = looked_at(browser, systems.path)
+    facts, text = page.inner_text("#facts"), page.inner_text("main")
+    assert re.search(r"measured\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", facts) and "cost\nnot logged" in facts
+    assert "95%, each by what suits its metric; " in facts and "auto" not in facts
+    assert text.count("p is adjusted for ndcg@10, the primary metric, by ") == 1
+    assert not re.search("unlisted", page.inner_text("#metrics"))
     karat.write_report(saved, str(systems.folder / "again.html"))
     assert saved.provenance.time[:10] in (systems.folder / "again.html").read_text("utf-8")
 
@@ -1303,18 +1304,18 @@ def test_lists_are_named_where_a_doc_is_in_one_of_them(browser: Any, made: Made)
 
 
 def test_a_change_of_nothing_reads_0(browser: Any, made: Made) -> None:
-    with opened(browser, made.path) as page:
-        assert page.evaluate("[figure('mrr', 0, true), figure('mrr', 0), figure('mrr', 0.1, true)]") == [
-            "0",
-            "0.0000",
-            "+0.1000",
-        ]
+    page = looked_at(browser, made.path)
+    assert page.evaluate("[figure('mrr', 0, true), figure('mrr', 0), figure('mrr', 0.1, true)]") == [
+        "0",
+        "0.0000",
+        "+0.1000",
+    ]
 
 
 def test_the_code_of_a_retriever_is_named_in_words(browser: Any, systems: Made) -> None:
-    with opened(browser, systems.path) as page:
-        text = page.inner_text("#facts")
-        assert "retriever's code" in text and "code version" not in text
+    page = looked_at(browser, systems.path)
+    text = page.inner_text("#facts")
+    assert "retriever's code" in text and "code version" not in text
 
 
 def test_the_change_by_segment_says_how_many_segments_it_does_not_name(browser: Any, tmp_path: Path) -> None:

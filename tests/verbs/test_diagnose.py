@@ -656,12 +656,15 @@ FAULTS = bench("pipelines").FAULTS
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_named_first(fault: str) -> None:
+    """In at least 5 of 6 pipelines: where the first 5 settle it, the last one is not made."""
     pipelines, diagnosis = bench("pipelines"), bench("diagnosis")
-    places = []
+    places: list[int] = []
     for seed in range(6):
         made = pipelines.pipeline(seed, {fault: pipelines.CLEAR})
         places += diagnosis.places({fault: 1}, made, diagnosis.diagnosed(made))
-    assert places.count(1) >= 5, places
+        if places.count(1) == 5:
+            return
+    pytest.fail(f"named first in {places.count(1)} of 6: {places}")
 
 
 def test_healthy_pipelines_are_called_healthy() -> None:
