@@ -191,6 +191,28 @@ def test_metrics_explains_any_spelling(capsys: pytest.CaptureFixture[str]) -> No
     assert "gains={grade:gain,…}" in out
 
 
+@pytest.mark.parametrize(
+    ("written", "metric"),
+    [
+        ("ndcg_cut_10", "ndcg"),
+        ("ndcg_at_10", "ndcg"),
+        ("P_5", "precision"),
+        ("P", "precision"),
+        ("success_5", "hit"),
+        ("recall_100", "recall"),
+        ("recall@{1,3}", "recall"),
+        ("map_cut_100", "map"),
+        ("iprec_at_recall_0.10", "iprec"),
+        ("rbp.95", "rbp"),
+        ("latency", "latency"),
+        ("latency.p90", "latency"),
+    ],
+)
+def test_metrics_explains_what_the_option_takes(written: str, metric: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("metrics", written, "--json") == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)] == [metric]
+
+
 def test_metrics_lists_all_of_them_and_by_purpose(capsys: pytest.CaptureFixture[str]) -> None:
     run("metrics")
     everything = capsys.readouterr().out
