@@ -876,6 +876,52 @@ def test_markdown_names_the_run_of_gates_that_pass() -> None:
     assert "- ✓ one: 1 pass: `mrr >= 0.5`" in page and "- ✓ two: 1 pass: `mrr >= 0.5`" in page
 
 
+def test_a_comment_names_the_run_of_every_gate_and_lists_the_queries_of_the_one_that_blocks() -> None:
+    """Of 20 queries `fair` loses 2 and gains 3, and passes; `poor` loses 15 and fails."""
+    gold = {f"q{i:02}": {"a": 1} for i in range(20)}
+    low, high = ["x", "a"], ["a", "x"]
+    runs = {
+        "base": {q: low if i < 3 else high for i, q in enumerate(gold)},
+        "fair": {q: low if i in (3, 4) else high for i, q in enumerate(gold)},
+        "poor": {q: low if i > 2 else high for i, q in enumerate(gold)},
+    }
+    result = karat.evaluate(gold, runs, "mrr")
+    found = karat.check(result, ["mrr >= 0.8"], baseline="base")
+    assert {row.run: row.outcome for row in found.rows} == {"fair": "pass", "poor": "fail"}
+    page = markdown.render(view_of(found))
+    assert "- ✗ poor: `mrr >= 0.8`" in page and "- ✓ fair: 1 pass: `mrr >= 0.8`" in page
+    assert "**Queries that lost most in `mrr`**, poor\n\n- `q03`: 1.000 → 0.500" in page
+    undecided = markdown.render(view_of(karat.check(result, ["mrr >= 0.65"], baseline="base")))
+    assert "- ? poor: " in undecided and "**Queries that lost most in `mrr`**, poor" in undecided
+
+
+def test_the_title_of_several_candidates_is_about_what_is_significantly_better() -> None:
+    """Of 60 queries `steady` gains a half on 12 and loses none; `loud` gains a whole on 24 and loses one on 15."""
+    gold = {f"q{i:02}": {"a": 1} for i in range(60)}
+    base = {q: ["a"] if i < 15 else ["x", "a"] if i < 36 else ["x"] for i, q in enumerate(gold)}
+    steady = {q: ["a"] if 15 <= i < 27 else docs for i, (q, docs) in enumerate(base.items())}
+    loud = {q: ["x"] if i < 15 else ["a"] if i >= 36 else docs for i, (q, docs) in enumerate(base.items())}
+    runs = {"base": base, "steady": steady, "loud": loud}
+    page = markdown.render(view_of(karat.compare(gold, runs, "mrr")))
+    # mrr: (15 + 10.5) / 60 = .425; steady + 6 / 60 = .525; loud + (24 − 15) / 60 = .575
+    assert page.startswith("## mrr: steady is better than base; highest is loud 0.5750 ")
+    none = markdown.render(view_of(karat.compare(gold, {**runs, "steady": dict(base)}, "mrr")))
+    assert none.startswith("## mrr: no run is significantly better than base; highest is loud 0.5750 ")
+    alone = markdown.render(view_of(karat.evaluate(gold, runs, "mrr")))
+    assert alone.startswith("## mrr: highest is loud 0.5750 ")
+
+
+def test_a_comment_says_which_queries_are_not_among_the_lowest() -> None:
+    """q0 to q2 have no relevant doc, and score 0 like q3 and q4."""
+    gold = {f"q{i}": {"a": int(i > 2)} for i in range(20)}
+    run = {q: ["a"] if i > 4 else ["x"] for i, q in enumerate(gold)}
+    page = markdown.render(view_of(karat.check(karat.evaluate(gold, {"new": run}, "mrr"), "mrr >= 0.5")))
+    title = "**Lowest `mrr`**, leaving out 3 queries without a relevant doc in the gold"
+    assert f"{title}\n\n- `q3`: 0.000\n- `q4`: 0.000\n" in page
+    skipped = karat.evaluate(gold, {"new": run}, "mrr", empty_gold="skip")
+    assert "**Lowest `mrr`**\n\n- `q3`: 0.000" in markdown.render(view_of(karat.check(skipped, "mrr >= 0.5")))
+
+
 def test_tables_hold_no_formulas(tmp_path: Path) -> None:
     import csv
 

@@ -1206,6 +1206,9 @@ def test_the_diagnosis_is_that_of_the_verb_and_names_rules_that_were_skipped(bro
         page.click("#diagnosis > div:visible summary")
         listed = page.inner_text("#diagnosis > div:visible details")
         assert all(code in listed for code in found.unchecked)
+        assert found.open_questions
+        for reason, codes in found.open_questions.items():
+            assert f"Undecided: {', '.join(codes)} ({reason})" in text
         for finding in found.findings:
             assert finding.advice[0] in text
 

@@ -160,6 +160,22 @@ def test_a_margin_asks_for_non_inferiority_and_equivalence() -> None:
     assert worse.non_inferior is False
 
 
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
+def test_the_interval_that_is_shown_decides_on_a_margin(alpha: float, confidence: float) -> None:
+    """Margins just inside and just outside both of its ends, whatever the level of significance."""
+    gold, runs, _ = planted(60)
+    for q in list(gold)[::2]:  # gains there become losses
+        runs["base"][q], runs["cand"][q] = runs["cand"][q], runs["base"][q]
+    shown = karat.compare(gold, runs, "mrr", confidence=confidence)["mrr"].difference
+    assert shown.low < 0 < shown.high
+    for margin in (0.99 * -shown.low, 1.01 * -shown.low, 0.99 * shown.high, 1.01 * shown.high):
+        row = karat.compare(gold, runs, "mrr", margin=margin, alpha=alpha, confidence=confidence)["mrr"]
+        assert row.difference == shown
+        assert row.non_inferior is (shown.low > -margin)
+        assert row.equivalent is (shown.low > -margin and shown.high < margin)
+
+
 def test_identical_lists_are_within_any_margin_in_compare_and_in_gates() -> None:
     """Of 182 equal lists the interval is ±.020, as other queries may differ: neither gates nor margins look at it."""
     gold = {f"q{i}": {"a": 1} for i in range(182)}

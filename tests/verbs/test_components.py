@@ -744,6 +744,8 @@ def test_negatives_are_mined_from_another_run_without_what_is_relevant() -> None
     assert found.rows[0].with_ == pytest.approx(1 / math.log2(4))
     assert "1 of 1 queries have fewer than 3 negatives" in found.notes
     assert found.source == "mined from run"
+    with pytest.raises(karat.UsageError, match=r"another run to mine them from \(mine=, --mine RUN\)$"):
+        karat.stress({"q1": {"a": 1}}, STRESSED, keep, queries={"q1": {"text": "q1"}}, docs=TEXTS)
 
 
 def test_the_sample_is_drawn_by_the_seed() -> None:

@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ import pytest
 import karat
 from command import run_karat
 from karat.report import misses as misses_view
+from karat.report.terminal.diagnose import show
 from karat.verbs.diagnose.misses import misses
 from karat.verbs.diagnose.rules import BY_CODE, RULES, THRESHOLDS, TIME
 from karat.verbs.diagnose.signals import Signals
@@ -232,13 +234,18 @@ def test_few_queries_that_show_nothing_are_not_called_healthy(tmp_path: Path) ->
     assert not found.findings and not found.healthy
     assert "4 queries are too few" in found.summary
     assert {"retriever", "order"} <= set(found.undecided)
+    assert set(found.open_questions) == {"fewer than 5 queries are left"}
 
 
-def test_a_low_mean_with_a_wide_interval_is_not_called_low(tmp_path: Path) -> None:
+def test_a_low_mean_with_a_wide_interval_is_not_called_low(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # 3 of 20 queries have nothing in the pool: recall@50 is .85 [.66, .96], and .9 lies inside.
     found = Case(lambda q: () if q < 3 else (1, 2), n=20).diagnose(tmp_path)
     assert not found.findings
-    assert "retriever" in found.undecided
+    assert found.undecided["retriever"] == "the interval holds the threshold"
+    show(found)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"undecided: [^(]*\bretriever\b[^(]* \(the interval holds the threshold\)", printed)
+    assert "not checked" not in printed and found.as_json()["undecided"] == list(found.undecided)
 
 
 def test_a_segment_whose_docs_are_in_the_pool_is_said_to_be_ranked_low(tmp_path: Path) -> None:

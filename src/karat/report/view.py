@@ -112,6 +112,8 @@ class WorstQueries:
     run: str
     compared: bool
     rows: tuple[QueryChange, ...]
+    left_out: int = 0
+    """Queries that score without a relevant doc in the gold, and are not among those that score lowest."""
 
 
 @dataclass(frozen=True)
@@ -216,8 +218,16 @@ class View:
 
     @property
     def worst_queries(self) -> WorstQueries | None:
-        """Of the first candidate, by the primary metric; None where no query lost anything."""
-        system = (self.candidates or self.systems)[0]
+        """Of the candidate that decides the verdict, by the primary metric; None where no query lost anything.
+
+        It is the first that fails a gate, else the first with an undecided one, else the first.
+        """
+        candidates = self.candidates or self.systems
+        deciding = [g.run for g in self.gates if g.outcome != "pass" and g.gate.level == "error"]
+        run = next((run for run in deciding if any(s.name == run for s in candidates)), candidates[0].name)
+        return self._worst_of(next(s for s in candidates if s.name == run))
+
+    def _worst_of(self, system: System) -> WorstQueries | None:
         run, base = system.run, self.baseline
         primary = [d.metric for d in self.decisions if d.primary and d.metric in run.values]
         metric = primary[0] if primary else choose_primary(list(run.values))
@@ -235,7 +245,8 @@ class View:
             if before is not None:
                 change = change_text(metric, before[q], mine[q], short=True)
             rows.append(QueryChange(q, self.result.texts.get(q, ""), change))
-        return WorstQueries(metric, system.name, before is not None, tuple(rows)) if rows else None
+        left_out = sum(v == v for q, v in changes.items() if q in hopeless) if before is None else 0
+        return WorstQueries(metric, system.name, before is not None, tuple(rows), left_out) if rows else None
 
 
 def view_of(

@@ -121,8 +121,7 @@ def evaluate(
     docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None
     if docs_table is not None:
         job.parents, job.corpus = docs_table.parents, docs_table.fields.keys()
-        unmatched = unmatched_gold(job.gold.qrels, docs_table) if job.gold is not None else None
-        job.notes = (*job.notes, *([unmatched.note] if unmatched else []))
+        job.notes = (*job.notes, *job.describe_unmatched(docs_table))
     if cases is not None:
         job.counts = {CASES: len(cases)}
     if any(m.needs != GOLD_ALONE for m in measures):
@@ -440,6 +439,17 @@ class _Job:
             order,
         ]
         return self.cache.entry(self.gold.source, source, choices)
+
+    def describe_unmatched(self, docs: Docs) -> list[str]:
+        """That the corpus lacks relevant docs, where it does; terms match whatever id they are written with."""
+        if self.gold is None:
+            return []
+        if self.ontology is not None:
+            from karat.align.term_ids import docs_of_terms
+
+            docs = docs_of_terms(docs, self.ontology)
+        unmatched = unmatched_gold(self.gold.qrels, docs)
+        return [unmatched.note] if unmatched else []
 
     def read(self, name: str | None, source: Any, policy: Policy | None = None) -> Run:
         """A run as a policy chooses its lists."""

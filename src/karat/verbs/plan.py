@@ -385,6 +385,7 @@ def _forecast_gate(gate: Gate, cases: Sequence[_Case], wishes: _Wishes, notes: l
         observed,
         "conversation" if first.clustered else "query",
         sum(len(p.units) for case, p in zip(cases, populations, strict=True) if _says_spread(case)),
+        wishes.dialogue is not None,
         first.turns,
         first.correlation() if first.clustered else math.nan,
         tuple(case.row.where for case in cases) if gate.every else (),

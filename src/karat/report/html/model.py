@@ -253,7 +253,8 @@ class DiagnosisText(Struct, frozen=True):
     lead: str
     """What to check first, and how many findings there are."""
     findings: list[FindingText]
-    undecided: list[str]
+    undecided: list[tuple[str, list[str]]]
+    """Why, and the rules that the queries do not decide."""
     skipped: list[tuple[str, list[str]]]
     """What is missing, and the rules that need it."""
     notes: list[str]

@@ -127,8 +127,8 @@ class Diagnosis(Tabular):
     findings: tuple[Finding, ...]
     unchecked: Mapping[str, str]
     """By code of a rule that could not be applied: why."""
-    undecided: tuple[str, ...]
-    """Codes of rules for which there are too few queries."""
+    undecided: Mapping[str, str]
+    """By code of a rule that these queries do not decide: why."""
     measured: tuple[Evidence, ...]
     """The main values, to show when nothing is wrong."""
     thresholds: Mapping[str, float]
@@ -144,10 +144,12 @@ class Diagnosis(Tabular):
     @property
     def skipped(self) -> dict[str, list[str]]:
         """The rules that could not be applied, by the reason."""
-        reasons: dict[str, list[str]] = {}
-        for code, reason in self.unchecked.items():
-            reasons.setdefault(reason, []).append(code)
-        return reasons
+        return _by_reason(self.unchecked)
+
+    @property
+    def open_questions(self) -> dict[str, list[str]]:
+        """The rules that these queries do not decide, by the reason."""
+        return _by_reason(self.undecided)
 
     @property
     def healthy(self) -> bool:
@@ -228,3 +230,11 @@ class Diagnosis(Tabular):
             "scale": self.judge.scale,
         }
         return {"judge": judge, "notes": list(self.notes)}
+
+
+def _by_reason(rules: Mapping[str, str]) -> dict[str, list[str]]:
+    """The codes of rules by the reason of each."""
+    reasons: dict[str, list[str]] = {}
+    for code, reason in rules.items():
+        reasons.setdefault(reason, []).append(code)
+    return reasons

@@ -21,6 +21,8 @@ MAIN = ("recall@5", "recall@10", "ndcg@10", "mrr", "pool", "judged@10", "fresh@5
 THIN_FOR_RULE = "rests on the gold alone, which judges too few docs of the top 10"
 FEW_LEFT = 5
 """Rules are not asked of fewer queries than this."""
+TOO_FEW, NEAR = f"fewer than {FEW_LEFT} queries are left", "the interval holds the threshold"
+"""Why a rule is undecided."""
 
 
 def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -> Diagnosis:
@@ -30,7 +32,7 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
     in_scope = int(view.before_gate().rows.sum())
     findings: list[Finding] = []
     unchecked: dict[str, str] = {}
-    undecided: list[str] = []
+    undecided: dict[str, str] = {}
     gold_is_thin = False
     for rule in RULES:
         if any(f.code in rule.unless for f in findings):
@@ -53,7 +55,7 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
         findings += confirmed
         # Of many small segments one is always open, so that this would say nothing.
         if open_question and not confirmed and rule.over != "segments":
-            undecided.append(rule.code)
+            undecided[rule.code] = open_question
     if not whole.rows.all():
         whole = View(signals, np.ones(len(signals), dtype=bool), signals.values, signals.by_judge)
     main = whole.with_judge()
@@ -66,7 +68,7 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
         in_scope,
         ordered,
         unchecked,
-        tuple(undecided),
+        undecided,
         main_figures,
         limits,
         signals.mismatches,
@@ -76,19 +78,19 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
     )
 
 
-def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Finding], bool, View]:
-    """What a rule finds, whether the intervals leave it open, and the view of the rules after it."""
+def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Finding], str, View]:
+    """What a rule finds, why it stays open if it does, and the view of the rules after it."""
     if not rule.when:
         mask = rule.loss(view) > 0
         if not mask.any():
-            return [], False, view
+            return [], "", view
         subject = f"{int(mask.sum()):,} of {len(mask):,}"
-        return [_finding(rule, view, limits, subject=subject)], False, view.without(mask, rule.code)
+        return [_finding(rule, view, limits, subject=subject)], "", view.without(mask, rule.code)
     findings: list[Finding] = []
-    open_question = bool(view.rows.sum() < FEW_LEFT)
+    open_question = TOO_FEW if view.rows.sum() < FEW_LEFT else ""
     while view.rows.sum() >= FEW_LEFT:
         states = [(one, _state(rule, one, limits)) for one in _views(rule, view)]
-        open_question |= any(state is None for _, state in states)
+        open_question = NEAR if any(state is None for _, state in states) else open_question
         confirmed = [one for one, state in states if state and not (rule.needs_loss and not rule.loss(one).any())]
         if not confirmed:
             break
