@@ -1113,6 +1113,7 @@ def test_no_total_over_fewer_queries_than_another_is_best(tmp_path: Path) -> Non
     gold = {f"q{i}": ["a"] for i in range(100)}
     runs = {name: str(tmp_path / f"{name}.jsonl") for name in ("old", "new")}
     result = karat.evaluate(gold, runs, "mrr,cost.tokens.sum,cost.tokens")
+    assert page_of(source_of(result)).script.best == {"mrr": ["old"], "cost.tokens.sum": [], "cost.tokens": ["old"]}
     assert evaluate_view.best_runs("cost.tokens.sum", result.runs) == set()
     assert evaluate_view.best_runs("cost.tokens", result.runs) == {0}
     text = latex.render(view_of(result))
