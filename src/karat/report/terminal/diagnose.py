@@ -32,7 +32,8 @@ def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
     for text in diagnosis.notes:
         out.print(line(plain(text), style="dim"), soft_wrap=True)
     if diagnosis.undecided:
-        out.print(line(f"not checked, too few queries: {', '.join(diagnosis.undecided)}", style="dim"), soft_wrap=True)
+        questions = plain(", ".join(diagnosis.open_questions))
+        out.print(line(f"not checked, too few queries: {questions}", style="dim"), soft_wrap=True)
     for reason, codes in diagnosis.skipped.items():
         out.print(line(plain(f"skipped: {', '.join(codes)} ({reason})"), style="dim"), soft_wrap=True)
 
