@@ -1331,3 +1331,18 @@ def test_the_change_by_segment_says_how_many_segments_it_does_not_name(browser: 
         drawn(page)
         note = page.inner_text("#forest-note")
         assert note.startswith("Significantly worse: kind = k0 (") and note.endswith("; and 2 more segments.")
+
+
+def test_the_leaderboard_marks_no_total_over_fewer_queries_as_best(browser: Any, tmp_path: Path) -> None:
+    for name, tokens, count in (("a", 100, 40), ("b", 110, 40), ("c", 102, 30)):
+        rows = [{"query_id": f"q{i}", "topk": [{"doc_id": "d"}], "cost": {"tokens": tokens}} for i in range(count)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gold = {f"q{i}": ["d"] for i in range(40)}
+    runs = {name: str(tmp_path / f"{name}.jsonl") for name in "abc"}
+    result = karat.evaluate(gold, runs, "mrr,cost.tokens.sum,cost.tokens")
+    result.save(tmp_path / "r.json")
+    assert CliRunner().invoke(app, ["report", str(tmp_path / "r.json"), "-o", str(tmp_path / "r.html")]).exit_code == 0
+    with opened(browser, tmp_path / "r.html") as page:
+        best = page.locator("#ranking td.best").all_text_contents()
+        assert [text.partition("[")[0] for text in best] == ["1.0000", "100.00", "1.0000"]  # mrr, tokens each, mrr
+        assert page.count("#ranking .best-tag") == 2

@@ -248,6 +248,21 @@ def test_a_low_mean_with_a_wide_interval_is_not_called_low(tmp_path: Path, capsy
     assert "not checked" not in printed and found.as_json()["undecided"] == list(found.undecided)
 
 
+@pytest.mark.parametrize(("lost", "named"), [(3, ()), (6, ("language=fi",)), (8, ())])
+def test_a_segment_whose_gap_looks_large_and_may_be_small_is_named(
+    tmp_path: Path, lost: int, named: tuple[str, ...]
+) -> None:
+    """Of 20 Finnish queries 6 find nothing: the gap of −.3 is surely one, and may be above −.05; of 8 it is not."""
+    languages = {"language": lambda q: "fi" if q % 2 else "en"}
+    found = Case(lambda q: () if q % 2 and q < 2 * lost else (1, 2), **languages).diagnose(tmp_path)
+    assert ("segment" in {f.code for f in found.findings}) == (lost == 8)
+    assert found.undecided_segments == named
+    questions = [question for codes in found.open_questions.values() for question in codes]
+    assert ("segment" in found.undecided) == bool(named) == ("segment (language=fi)" in questions)
+    assert ("undecided_segments" in found.as_json()) == bool(named)
+    SCHEMA.validate(found.as_json())
+
+
 def test_a_segment_whose_docs_are_in_the_pool_is_said_to_be_ranked_low(tmp_path: Path) -> None:
     """Of 20 Finnish queries the relevant docs stand at ranks 20 and 21, or nowhere; those of 20 others lead."""
     language = {"language": lambda q: "fi" if q % 2 else "en"}

@@ -11,9 +11,9 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from karat.gates.groups import group_gates
 from karat.metrics.grammar import choose_primary, parse
 from karat.records import dataclass
-from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
 from karat.results.remarks import Remark, remarks_of
 from karat.results.result import Result, RunResult
@@ -21,10 +21,10 @@ from karat.results.words import BASELINE, SharedLevels, conventions_text, plural
 from karat.stats.defaults import ALPHA, DRAWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from karat.gates.gate import Gate
-    from karat.gates.judge import JudgedGate, Outcome, Verdict
+    from karat.gates.groups import GateGroup
+    from karat.gates.judge import JudgedGate, Verdict
     from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
     from karat.results.judged_differences import ByBasis
@@ -58,22 +58,6 @@ class System:
     def value_of(self, metric: str) -> float:
         """Its value of a metric; NaN where it has none."""
         return self.run.mean[metric] if metric in self.run.values else math.nan
-
-
-@dataclass(frozen=True)
-class GateGroup:
-    """A gate for one run, over all queries or in each of its segments."""
-
-    gate: Gate
-    run: str
-    outcome: Outcome
-    """The worst of its rows."""
-    rows: tuple[JudgedGate, ...]
-
-    @property
-    def warning(self) -> bool:
-        """Whether it does not pass, and changes nothing."""
-        return self.gate.level == "warn" and self.outcome != "pass"
 
 
 @dataclass(frozen=True)
@@ -335,15 +319,3 @@ def _view_check(source: Check) -> View:
         link=source.link,
         baseline_file=source.baseline_file,
     )
-
-
-def group_gates(rows: Sequence[JudgedGate]) -> tuple[GateGroup, ...]:
-    """The rows of each gate and run; what fails comes first, then what is undecided, warnings last."""
-    groups: dict[tuple[Gate, str], list[JudgedGate]] = {}
-    for row in rows:
-        groups.setdefault((row.gate, row.run), []).append(row)
-    out = []
-    for (gate, run), members in groups.items():
-        outcomes = {r.judged.outcome for r in members}
-        out.append(GateGroup(gate, run, next(o for o in ORDER if o in outcomes), tuple(members)))
-    return tuple(sorted(out, key=lambda g: (g.gate.level == "warn", ORDER.index(g.outcome))))

@@ -146,6 +146,8 @@ class ScriptData(Struct, frozen=True):
     metrics: list[Column]
     estimates: dict[str, dict[str, Estimate]]
     """By metric and run, over all queries."""
+    best: dict[str, list[str]]
+    """By metric: the runs that are best by it."""
     changes: list[Change]
     segments: list[SegmentRow]
     curves: list[CurveLine]

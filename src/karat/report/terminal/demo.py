@@ -8,11 +8,11 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from karat.gates.groups import group_gates
 from karat.report.marks import mark_of
 from karat.report.terminal import bench as bench_view
 from karat.report.terminal import check as check_view
 from karat.report.terminal.console import colour_of, console, grid, line
-from karat.report.view import group_gates
 from karat.results.figures import estimate_figure
 from karat.results.words import plain, round_up
 

@@ -32,7 +32,7 @@ def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
     for text in diagnosis.notes:
         out.print(line(plain(text), style="dim"), soft_wrap=True)
     for reason, codes in diagnosis.open_questions.items():
-        out.print(line(f"undecided: {', '.join(codes)} ({reason})", style="dim"), soft_wrap=True)
+        out.print(line(f"undecided: {plain(', '.join(codes))} ({reason})", style="dim"), soft_wrap=True)
     for reason, codes in diagnosis.skipped.items():
         out.print(line(plain(f"skipped: {', '.join(codes)} ({reason})"), style="dim"), soft_wrap=True)
 

@@ -19,6 +19,7 @@ from karat.errors import InputError, UsageError, nearest
 from karat.records import dataclass
 from karat.stats.intervals import ALL_EQUAL
 from karat.stats.resample import mean_of
+from karat.verbs.diagnose.findings import SEGMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -254,7 +255,7 @@ RULES: tuple[Rule, ...] = (
         claims=True,
     ),
     Rule(
-        "segment",
+        SEGMENT,
         "One group of queries has a much lower recall than the rest",
         (Bound("gap", "low", "segment.gap"),),
         _in_question,
