@@ -277,6 +277,25 @@ def test_a_link_opens_its_query_whatever_its_id(browser: Any, made: Made, query:
         until(page, "location.hash === " + json.dumps("#query=" + quote(query, safe="!'()*~")))
 
 
+@pytest.mark.parametrize("query", ["nosuch", "<img src=x onerror='window.ran = 1'>"])
+def test_a_link_to_a_query_that_the_report_lacks_says_so(browser: Any, made: Made, query: str) -> None:
+    link = "#query=" + quote(query, safe="!'()*~")
+    with opened(browser, made.path, link) as page:
+        drawn(page)
+        assert page.inner_text("#unknown") == f"No query '{query}' in this report."
+        assert 0 < page.locator("#unknown").bounding_box()["y"] < 900
+        assert page.count("#unknown *:not(bdi)") == 0 and page.evaluate("window.ran") is None and page.logged == []
+        assert page.evaluate("location.hash") == link
+        page.select_option("#metric", "mrr")
+        assert page.is_visible("#unknown") and page.number() == 30
+        page.locator("#rows tbody tr[data-query]").nth(2).click()
+        assert not page.is_visible("#unknown") and page.opens(page.column(1)[2])
+        page.evaluate(f"location.hash = {json.dumps(link)}")
+        until(page, "!document.getElementById('unknown').hidden")
+        page.fill("#search", "number 7")
+        assert not page.is_visible("#unknown") and page.evaluate("location.hash") == "#search=number%207"
+
+
 def test_a_query_shows_both_lists_with_grades_moves_and_the_gold_that_was_missed(browser: Any, made: Made) -> None:
     lists = {r["name"]: r["lists"]["q3"] for r in made.document["runs"]}
     with opened(browser, made.path, "#query=q3") as page:

@@ -16,7 +16,7 @@ const hasGold = Q.gold.length > 0;
 // against the best of the others.
 const others = data.candidates.concat(runs.filter((r) => !data.candidates.includes(r))).filter((r) => r !== data.base || runs.length === 1);
 const start = { metric: data.primary, run: others[0] || runs[0] };
-const choice = { ...start, query: -1, pin: false, section: "" };
+const choice = { ...start, query: -1, pin: false, section: "", unknown: null };
 const hasPair = runs.length > 1;
 const reference = () => data.opponents[choice.run] ?? null;
 const mainRuns = () => (hasPair ? [reference(), choice.run] : [choice.run]);

@@ -65,7 +65,8 @@ function asStep(act) {
 }
 function writeLink() {
   const { sort } = state;
-  const entries = [...(choice.pin && choice.query >= 0 ? [["query", Q.ids[choice.query]]] : []), ...chosenEntries(),
+  const query = choice.pin && choice.query >= 0 ? Q.ids[choice.query] : choice.unknown;
+  const entries = [...(query !== null ? [["query", query]] : []), ...chosenEntries(),
     ...[["search", $("search").value.trim()], ["show", $("outcome").value === "all" ? "" : $("outcome").value]].filter(([, value]) => value),
     ...fieldFilters().filter((s) => s.value !== "").map((s) => [FIELD + s.dataset.field, JSON.parse(s.value)]),
     ...(isStartSort() ? [] : [["sort", (sort.up ? "" : "-") + sort.key]]),
@@ -96,7 +97,8 @@ function restore(entries) {
   const sort = /^(-?)(.*)$/s.exec(entries.get("sort") ?? "");
   state.sort = sort[2] ? { key: sort[2], up: !sort[1] } : startSort();
   buildTable();
-  const query = Q.ids.indexOf(entries.get("query"));
+  const query = Q.ids.indexOf(entries.get("query")), isUnknown = entries.has("query") && query < 0;
+  sayUnknown(isUnknown ? entries.get("query") : null);
   choice.query = query;
   choice.pin = query >= 0;
   filter();
@@ -105,7 +107,7 @@ function restore(entries) {
     open(query, choice.section);
   }
   // A section is in a link only where the reader went there last.
-  const place = choice.section || (query >= 0 ? placeOfQuery() : namesFilters(entries) ? "queries" : "");
+  const place = isUnknown ? "queries" : choice.section || (query >= 0 ? placeOfQuery() : namesFilters(entries) ? "queries" : "");
   if (entries.has("meaning")) showMeaning(entries.get("meaning"));
   else if (place) land($(place));
 }
@@ -146,7 +148,7 @@ function follow(event) {
   const href = link.getAttribute("href"), entries = entriesOf(href);
   if (entries.has("query")) {
     const i = Q.ids.indexOf(entries.get("query"));
-    if (i < 0) return;
+    if (i < 0) { sayUnknown(entries.get("query")); goTo("queries"); return; }
     if (!state.order.includes(i)) clearFilters();
     bring(i);
     $("query").focus({ preventScroll: true }); // else Enter would follow the link again
@@ -229,7 +231,7 @@ on("never-of", "change", showNever);
 on("search", "input", narrow);
 on("outcome", "change", narrow);
 on("filters", "submit", (e) => e.preventDefault());
-on("filters", "reset", () => setTimeout(filter));
+on("filters", "reset", () => setTimeout(() => { sayUnknown(null); filter(); }));
 on("copy", "click", copyTable);
 on("theme", "click", switchTheme);
 on("help", "click", () => $("keys").showModal());

@@ -49,12 +49,14 @@ function filter() {
   writeLink();
 }
 function clearFilters() {
+  sayUnknown(null);
   $("filters").reset();
   filter();
 }
 // What the reader does in the table leads back to it, wherever the menu led before.
 function narrow() {
   choice.section = "";
+  sayUnknown(null);
   filter();
 }
 function keyFor(key) {

@@ -5,7 +5,14 @@ const DEPTH = 10, TOP = 20, LONG = 240;
 const gradeClass = (grade) => (grade === null ? "unjudged" : "g" + Math.max(0, Math.min(4, Math.round(grade))));
 const gradeMark = (grade) => (grade === null ? el("span", { class: "grade none" }, "unjudged") : el("span",
   { class: "grade " + gradeClass(grade) }, el("span", { class: "sr" }, "grade "), String(grade)));
+// A link may name a query that this report lacks: the page says so until another one is chosen.
+function sayUnknown(id) {
+  choice.unknown = id;
+  $("unknown").hidden = id === null;
+  if (id !== null) $("unknown").replaceChildren("No query '", own(id.length > LONG ? id.slice(0, LONG - 1) + "…" : id), "' in this report.");
+}
 function open(i, section = "") {
+  sayUnknown(null);
   Object.assign(choice, { query: i, pin: true, section });
   writeLink();
   const place = state.order.indexOf(i), view = $("rows");
