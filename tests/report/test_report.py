@@ -714,8 +714,10 @@ def _rank(lists: dict[str, Any], query: str, doc: str) -> int | None:
 
 def test_the_curve_says_whether_it_has_levelled_off(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
-        note = page.inner_text("#sweep-note")
-        assert note == "bm25 and dense have not levelled off by k = 20."
+        assert page.inner_text("#sweep-title") == "Cutoff: recall"
+        assert page.inner_text("#sweep-note") == "Still rising at k = 20: all 3 runs."
+        page.select_option("#sweep-metric", "precision")  # it falls with k: nothing is to be said
+        assert page.inner_text("#sweep-title") == "Cutoff: precision" and page.inner_text("#sweep-note") == ""
         page.set_viewport_size({"width": 390, "height": 800})
         shown = page.locator("#rows tbody tr[data-query]").first.locator("td:visible").all_text_contents()
         assert len(shown) == 2 and len(shown[0]) > 10  # the text and the change
@@ -765,7 +767,7 @@ def test_the_leaderboard_is_sorted_by_the_primary_metric_and_marks_the_best(brow
 
 def test_curves_of_short_lists_end_where_the_lists_do(browser: Any, tmp_path: Path) -> None:
     gold = {f"q{i}": {"a": 1} for i in range(30)}
-    says = {"xa": "run reaches 1.0000 at k = 2.", "axy": "run levels off at k = 1 (98% of its value at 3).", "a": None}
+    says = {"xa": "1.0000 at k = 2.", "axy": "Level from k = 1 on (98% of the value at 3).", "a": None}
     for docs, note in says.items():
         path = tmp_path / f"{docs}.html"
         karat.write_report(karat.evaluate(gold, {q: [*docs] for q in gold}, "mrr", details=True), str(path))
@@ -773,6 +775,18 @@ def test_curves_of_short_lists_end_where_the_lists_do(browser: Any, tmp_path: Pa
             drawn(page)
             assert page.count("#sweep") == (0 if note is None else 1)
             assert note is None or page.inner_text("#sweep-note") == note
+
+
+def test_the_curves_of_all_runs_are_spoken_of(browser: Any, tmp_path: Path) -> None:
+    """recall at 1 and 3 of two relevant docs: a 1/2 and 1/2, b and c 1/2 and 2/2, d 0/2 and 1/2."""
+    gold = {f"q{i}": ["x", "y"] for i in range(10)}
+    lists = {"a": ["x", "n", "m"], "b": ["x", "y", "n"], "c": ["x", "y", "m"], "d": ["n", "m", "x"]}
+    runs = {name: dict.fromkeys(gold, docs) for name, docs in lists.items()}
+    karat.write_report(karat.evaluate(gold, runs, "recall@3", details=True), str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        said = set(page.inner_text("#sweep-note").removesuffix(".").split(". "))
+    level = "Level from k = 1 on (98% of the value at 3): a"
+    assert said == {level, "1.0000 at k = 3: b and c", "Still rising at k = 3: d"}
 
 
 def test_choosing_a_run_changes_title_sentence_tiles_diagnosis_and_curves_together(browser: Any, systems: Made) -> None:

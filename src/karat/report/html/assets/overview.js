@@ -97,16 +97,16 @@ function showForestNote() {
 function showCurveNote() {
   if (!$("sweep-metric")) return;
   const metric = $("sweep-metric").value, curves = curvesOf(metric);
-  $("sweep-title").textContent = metric + " by cutoff";
-  const main = curves.filter((c) => c.enough && mainRuns().includes(c.run)), deepestOf = (c) => c.k[c.k.length - 1];
-  const end = (c, [levels, reaches, has, its]) => (c.enough !== deepestOf(c) ? ` ${levels} off at k = ${c.enough} (98% of ${its} at ${deepestOf(c)})`
-    : c.mean[c.k.length - 1] === 1 ? ` ${reaches} ${c.text[c.k.length - 1]} at k = ${deepestOf(c)}` : ` ${has} not levelled off by k = ${deepestOf(c)}`);
-  const one = (c) => end(c, ["levels", "reaches", "has", "its value"]);
-  // Two runs of which the same is to be said share a sentence.
-  const notes = main.length === 2 && one(main[0]) === one(main[1])
-    ? [own(main[0].run), " and ", own(main[1].run), end(main[0], ["level", "reach", "have", "their values"])]
-    : main.map((c, i) => [i ? "; " : "", own(c.run), one(c)]);
-  $("sweep-note").replaceChildren(...notes.flat(2), notes.length ? "." : "");
+  $("sweep-title").textContent = "Cutoff: " + metric;
+  const known = curves.filter((c) => c.enough), deepestOf = (c) => c.k[c.k.length - 1];
+  const end = (c) => (c.enough !== deepestOf(c) ? `Level from k = ${c.enough} on (98% of the value at ${deepestOf(c)})`
+    : c.mean[c.k.length - 1] === 1 ? `${c.text[c.k.length - 1]} at k = ${deepestOf(c)}` : `Still rising at k = ${deepestOf(c)}`);
+  // Runs of which the same is to be said share a sentence.
+  const ends = [...new Set(known.map(end))].map((text) => [text, known.filter((c) => end(c) === text).map((c) => c.run)]);
+  const who = (names) => (curves.length === 1 ? "" : names.length < curves.length || curves.length === 2
+    ? [": ", ...names.flatMap((r, i) => [i === 0 ? "" : i < names.length - 1 ? ", " : " and ", own(r)])] : `: all ${names.length} runs`);
+  $("sweep-note").hidden = !ends.length;
+  $("sweep-note").replaceChildren(...ends.flatMap(([text, names], i) => [i ? " " : "", text, ...who(names), "."]).filter(Boolean));
   const ks = curves.reduce((a, c) => (c.k.length > a.length ? c.k : a), []);
   $("sweep-table").replaceChildren(table({}, [th("Run"), ks.map((k) => th(String(k), "num"))], curves.map((c) =>
     el("tr", {}, el("th", { scope: "row" }, own(c.run)), ks.map((k) => { const at = c.k.indexOf(k); return td("num", at < 0 ? null : c.mean[at], at < 0 ? "–" : c.text[at]); })))));
