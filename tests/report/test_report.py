@@ -626,6 +626,22 @@ def test_relevance_is_drawn_against_what_it_costs(browser: Any, systems: Made) -
         assert page.logged == []
 
 
+def test_the_legend_of_ranks_names_those_that_some_run_has(browser: Any, systems: Made) -> None:
+    """Lists of 20 docs: no relevant doc is deeper, and every rank down to 20 has some."""
+    with opened(browser, systems.path) as page:
+        legend = page.locator("#account-legend > *").all_text_contents()
+        assert legend == ["rank 1", "2–3", "4–5", "6–10", "11–20", "not returned"]
+        assert "21–50" in page.locator("#funnel thead").text_content()
+
+
+def test_the_menu_leads_to_queries_broken_and_fixed(browser: Any, systems: Made, tmp_path: Path) -> None:
+    with opened(browser, systems.path) as page:
+        page.click("nav a >> text=Broken, fixed")
+        until(page, "document.activeElement.id === 'moved'")
+    alone = page_of(source_of(karat.evaluate({"q": ["a"]}, {"one": {"q": ["a"]}}, "mrr")))
+    assert "moved" not in dict(alone.sections)
+
+
 def test_every_metric_is_drawn_for_every_system_with_its_interval(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
         drawn(page)

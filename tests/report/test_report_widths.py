@@ -133,7 +133,7 @@ def test_the_leaderboard_shows_change_and_decision_at_every_width(browser: Any, 
         assert page.eval_on_selector_all("#ranking tbody tr", OVERPRINTED) == []
 
 
-@pytest.mark.parametrize("width", [1024, 1365, 1400, 1501])
+@pytest.mark.parametrize("width", [1024, 1365, 1400, 1501, 1701])
 def test_no_section_of_the_navigation_is_cut(browser: Any, many: Path, width: int) -> None:
     with opened(browser, many, width=width) as page:
         assert page.eval_on_selector("nav", "n => n.scrollWidth - n.clientWidth") == 0

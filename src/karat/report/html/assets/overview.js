@@ -114,7 +114,8 @@ function showCurveNote() {
 }
 function showChartLegends() {
   const ranks = rankColours(), sides = sideColours();
-  showLegend("account", data.rank_labels.map((label, i) => ({ label, colour: ranks[i], shape: "square" })));
+  const held = data.rank_labels.map((label, i) => ({ label, colour: ranks[i], shape: "square" })).filter((_, i) => accountRuns().some((a) => a.counts[i]));
+  showLegend("account", held);
   showLegend("tradeoff", runEntries(runs));
   showLegend("levels-chart", runEntries(runs.length <= 6 ? runs : mainRuns()));
   // Of many runs only those that are compared are drawn.
