@@ -774,6 +774,9 @@ def test_the_leaderboard_is_sorted_by_the_primary_metric_and_marks_the_best(brow
             line = page.inner_text(f"#ranking tr[data-system='{name}']")
             assert ("no significant difference" in line) == (not row["significant"])
             assert f"adjusted {p_text(row['p_adjusted'])}" in line
+            enough = re.search(r"would take (about [\d,]+ queries)", row["statement"])
+            assert (f"{enough[1]} would detect it" in line) if enough else "detect" not in line
+        assert any("would take about" in row["statement"] for row in rows.values())
         assert "baseline" in page.inner_text("#ranking tr[data-system=bm25]")
         page.select_option("#metric", "latency.p90")
         slow = {r["name"]: r["metrics"]["latency.p90"]["mean"] for r in systems.document["runs"]}
@@ -1239,7 +1242,7 @@ def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Ma
         assert page.count("#segments td.up, #segments td.down") == 0  # small segments are never significant
         assert (
             "Adjusted p. ndcg@10, the primary metric: Holm over 1 candidate; Benjamini–Hochberg over 3 segments"
-            in page.inner_text("#metrics")
+            in page.text_content("#metrics .how")
         )
 
 
@@ -1315,6 +1318,7 @@ def test_the_page_says_when_it_was_made_what_was_not_logged_and_p_once(browser: 
     saved = karat.load(str(systems.folder / "runs/result.json.gz"))
     assert saved.provenance is not None
     with opened(browser, systems.path) as page:
+        page.click("text=How p is adjusted")
         facts, text = page.inner_text("#facts"), page.inner_text("main")
         assert re.search(r"measured\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", facts) and "cost\nnot logged" in facts
         assert "95%, each by what suits its metric; " in facts and "auto" not in facts

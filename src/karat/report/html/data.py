@@ -206,6 +206,7 @@ def change(row: Decision, shared: SharedLevels | None = None) -> Change:
         p=p_note(row),
         outcome=row.outcome,
         statement=typeset(cut(row.statement, LONGEST)),
+        more_queries=row.more_queries if row.segment is None else "",
         tone=tone_of(row.outcome),
         n=row.n,
         shared="" if shared is None else typeset(str(shared)),

@@ -47,6 +47,8 @@ class Change(Struct, frozen=True):
     outcome: str
     """What was decided: `better`, `no significant difference`, `too few queries`, …"""
     statement: str
+    more_queries: str
+    """Over all queries: how many of them would detect a difference that is not significant."""
     tone: Tone
     n: int
     shared: str = ""

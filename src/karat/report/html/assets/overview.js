@@ -48,7 +48,7 @@ function showRanking() {
     if (run === data.base) return td("decision dim", null, "baseline");
     if (!c) return td("dim", null, data.changes.length ? "not compared" : "");
     const mark = c.tone === "up" ? "▲ " : c.tone === "down" ? "▼ " : "";
-    const cell = td("decision " + c.tone, null, mark + c.outcome, c.p ? el("small", {}, c.p) : null);
+    const cell = td("decision " + c.tone, null, mark + c.outcome, c.p ? el("small", {}, c.p) : null, c.more_queries ? el("small", {}, c.more_queries + " would detect it") : null);
     cell.title = c.statement;
     return cell;
   };

@@ -241,7 +241,7 @@ addEventListener("popstate", restoreStep);
 addEventListener("click", follow);
 addEventListener("resize", () => requestAnimationFrame(drawLinks));
 addEventListener("keydown", keys);
-addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; redraw(); drawAll(); });
+addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; for (const fold of document.querySelectorAll(".how")) fold.open = true; redraw(); drawAll(); });
 addEventListener("afterprint", paint);
 dark.addEventListener("change", () => { if (!theme) paint(); });
 document.documentElement.dataset.theme = isDark() ? "dark" : "light";
