@@ -923,6 +923,29 @@ def test_words_of_the_query_are_marked_in_texts_as_text(browser: Any, tmp_path: 
         assert "検索" in page.locator("#query .doc summary mark").all_text_contents()
 
 
+def test_whole_words_and_codes_are_marked_and_words_of_many_queries_are_not(browser: Any, tmp_path: Path) -> None:
+    """ "how" and "stop" are in 4 of 8 queries; 2% of 8 is less than two queries, which are allowed."""
+    texts = ["E-12 at the long über-Tür, how", "how stop", "stop how", "how stop E-3", "a stop", "b", "c", "how stop d"]
+    table = {f"q{i}": {"text": text} for i, text in enumerate(texts)}
+    run = {q: {"a": 2.0, "b": 1.0} for q in table}
+    docs = {
+        "a": {
+            "text": "How E-12 and e\u201112 stop (E-120, E 12, E-12-X): the longas, LONG at Uber, E-12は long-lived."
+        },
+        "b": {"text": "start " * 30 + "tail"},
+    }
+    found = karat.evaluate({q: {"a": 1} for q in table}, run, "mrr", details=True)
+    karat.write_report(found, str(tmp_path / "r.html"), queries=table, docs=docs)
+    with opened(browser, tmp_path / "r.html", "#query=q0") as page:
+        marks = page.locator("#query .doc >> nth=0 >> p mark").all_text_contents()
+        assert marks == ["E-12", "e\u201112", "the", "LONG", "Uber", "E-12", "long"]
+        cut = page.locator("#query .doc >> nth=1 >> summary bdi").text_content()
+        assert cut == "start " * 20 + "…"  # 120 characters, and no part of a word
+        page.keyboard.press("j")
+        page.evaluate("location.hash = '#query=q1'")
+        assert page.opens("q1") and page.count("#query .doc mark") == 0 and page.logged == []
+
+
 def test_long_queries_unfold(browser: Any, tmp_path: Path) -> None:
     text = "why does the pump " + "stall and restart " * 60 + "at night"
     found = karat.evaluate({"q": {"a": 1}}, {"q": {"a": 1.0}}, "ndcg@10", details=True)
