@@ -322,6 +322,23 @@ def test_a_query_shows_both_lists_with_grades_moves_and_the_gold_that_was_missed
         assert page.count("#query .doc") == 40
 
 
+def test_a_list_that_ends_above_the_other_says_so(browser: Any, tmp_path: Path) -> None:
+    gold = {"q": ["a"], "r": ["a"], "s": ["a"]}
+    old = {"q": ["a"], "r": [], "s": ["a", "b"]}
+    new = {"q": [f"d{i}" for i in range(12)], "r": ["a", "b"], "s": ["b", "a"]}
+    found = karat.compare(gold, {"old": old, "new": new}, "mrr", details=True)
+    karat.write_report(found, str(tmp_path / "r.html"))
+    said = {"q": ["Nothing more was returned (1 doc).", ""], "r": ["Nothing was returned.", ""], "s": ["", ""]}
+    for query, ends in said.items():
+        with opened(browser, tmp_path / "r.html", f"#query={query}") as page:
+            columns = page.locator("#query .lists > div")
+            assert [" ".join(one.locator(".end").all_text_contents()) for one in columns.all()] == ends
+            if query == "q":
+                page.click("text=Show the top 12")
+                assert page.locator("#query .lists .end").all_text_contents() == ends[:1]
+            assert page.logged == []
+
+
 def test_keys_move_open_search_help_and_leave(browser: Any, made: Made) -> None:
     with opened(browser, made.path) as page:
         listed = page.column(1)
