@@ -390,7 +390,22 @@ def test_most_broken_queries_and_misses_link_to_their_queries(browser: Any, made
 def test_a_link_opens_the_meaning_of_a_metric(browser: Any, made: Made) -> None:
     with opened(browser, made.path, "#meaning=ndcg%4010") as page:
         assert page.locator("#metrics details[open]").count() == 1
-        assert "Normali" in page.inner_text("#metrics details[open]")
+        assert page.locator("#metrics .definition:visible").count() == 1
+        assert "1 is ideal" in page.inner_text("#metrics [data-definition='ndcg@10']")
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_a_definition_spans_its_table_and_leaves_no_hole_beside_it(browser: Any, made: Made, width: int) -> None:
+    with opened(browser, made.path, width=width) as page:
+        before = page.locator("#metrics tbody tr >> nth=0").bounding_box()
+        page.click("#metrics summary >> text=ndcg@10")
+        after = page.locator("#metrics tbody tr >> nth=0").bounding_box()
+        assert abs(after["height"] - before["height"]) < 3
+        text = page.locator("#metrics [data-definition='ndcg@10'] div").bounding_box()
+        assert text["width"] > 0.9 * after["width"] and text["height"] < (400 if width == 390 else 160)
+        assert page.inner_text("#metrics tbody").count("Normalised discounted cumulative gain") == 1
+        page.click("#metrics summary >> text=ndcg@10")
+        assert page.locator("#metrics .definition:visible").count() == 0
 
 
 # ---- themes, screens, print, accessibility ----
@@ -694,7 +709,7 @@ def test_what_is_known_of_runs_is_said_once_where_it_is_the_same(browser: Any, s
         assert "dataset version" in shared and "workers" in shared and "dataset version" not in own
         assert "hybrid(bm25, dense)" in own and "MB" in own
         page.click("#metrics summary >> text=ndcg@10")
-        assert "gain = linear" in page.inner_text("#metrics details[data-metric='ndcg@10']")
+        assert "gain = linear" in page.inner_text("#metrics [data-definition='ndcg@10']")
 
 
 def test_escape_in_the_search_clears_it_and_its_filter(browser: Any, systems: Made) -> None:
