@@ -160,7 +160,9 @@ function linkToSegment(segment) {
   if (!filters.every(([name, value]) => [...selectOf(name)?.options ?? []].some((o) => o.value === JSON.stringify(value)))) return own(segment.name);
   return el("a", { href: linkToQueries(...filters.map(([name, value]) => [FIELD + name, value])), title: "Show its queries" }, own(segment.name));
 }
-let smallSegments = false;
+// A phone shows the first few; everywhere those that are too small fold where they are many.
+const FIRST_SEGMENTS = 6, phone = matchMedia("(max-width: 640px)");
+let allSegments = false;
 function showSegments() {
   if (!$("segments-table")) return;
   const metric = choice.metric;
@@ -184,11 +186,12 @@ function showSegments() {
   // What fell most stands first, and segments that are too small to judge come last.
   const fall = (s) => { const c = changes.get(s.name); return c && c.delta !== null ? better(metric, c.delta) : Infinity; };
   const isSmall = (s) => s.too_few.includes(metric), byFall = [...data.segments].sort((a, b) => isSmall(a) - isSmall(b) || (fall(a) === fall(b) ? 0 : fall(a) - fall(b)));
-  const few = byFall.filter(isSmall), folds = few.length > 5 && few.length < byFall.length && !smallSegments;
-  const rows = byFall.map((s) => { const node = row(s); node.hidden = folds && isSmall(s); return node; });
+  const few = byFall.filter(isSmall), foldsSmall = few.length > 5 && few.length < byFall.length && !allSegments;
+  const foldsMost = phone.matches && byFall.length > FIRST_SEGMENTS + 2 && !allSegments;
+  const rows = byFall.map((s, i) => { const node = row(s); node.hidden = (foldsSmall && isSmall(s)) || (foldsMost && i >= FIRST_SEGMENTS); return node; });
   $("segments-table").replaceChildren(table({ class: "levels" }, head, rows));
-  $("segments-more").hidden = !folds;
-  $("segments-more").textContent = `Show ${thousands(few.length)} more segments with too few queries`;
+  $("segments-more").hidden = !foldsSmall && !foldsMost;
+  $("segments-more").textContent = foldsMost ? `Show all ${thousands(byFall.length)} segments` : `Show ${thousands(few.length)} more segments with too few queries`;
 }
 
 /* ---- misses ---- */

@@ -226,7 +226,7 @@ on("run", "change", () => choose({ run: $("run").value }));
 on("sweep-metric", "change", () => { showCurveNote(); redraw("curves"); });
 on("systems-metric", "change", () => redraw("tradeoff"));
 on("forest-more", "click", () => { everySegment = !everySegment; showForestNote(); redraw("forest"); });
-on("segments-more", "click", () => { smallSegments = true; showSegments(); });
+on("segments-more", "click", () => { allSegments = true; showSegments(); });
 on("never-of", "change", showNever);
 on("search", "input", narrow);
 on("outcome", "change", narrow);
@@ -235,6 +235,14 @@ on("filters", "reset", () => setTimeout(() => { sayUnknown(null); filter(); }));
 on("copy", "click", copyTable);
 on("theme", "click", switchTheme);
 on("help", "click", () => $("keys").showModal());
+const menu = document.querySelector(".bar nav");
+function showMore() {
+  const left = menu.scrollLeft > 1, right = menu.scrollLeft + menu.clientWidth < menu.scrollWidth - 1;
+  menu.dataset.more = left && right ? "both" : left ? "left" : right ? "right" : "";
+}
+menu.addEventListener("scroll", showMore, { passive: true });
+new ResizeObserver(showMore).observe(menu);
+phone.addEventListener("change", showSegments);
 let scrolling = false;
 on("rows", "scroll", () => { if (!scrolling) { scrolling = true; requestAnimationFrame(() => { scrolling = false; scrollRows(); }); } });
 addEventListener("popstate", restoreStep);
