@@ -188,6 +188,15 @@ def test_the_first_screen_says_the_verdict_why_and_which_gates_failed(browser: A
         assert first.bounding_box()["y"] < 900  # seen without scrolling
 
 
+def test_tiles_stand_beside_the_top_of_the_sentence(browser: Any, made: Made) -> None:
+    with opened(browser, made.path, width=1400) as page:
+        why, text, tiles, scope = (
+            page.locator(f"#verdict {one}").first.bounding_box() for one in (".why", ".of-run", ".figures", ".scope")
+        )
+        assert why["width"] > 1200 and abs(text["y"] - tiles["y"]) < 8 and tiles["x"] > text["x"] + text["width"]
+        assert scope["height"] < 40 and scope["y"] >= tiles["y"] + tiles["height"]
+
+
 # ---- filter, sort, search, copy ----
 
 
