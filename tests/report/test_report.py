@@ -396,6 +396,29 @@ def test_most_broken_queries_and_misses_link_to_their_queries(browser: Any, made
         assert page.text_content("#query-title") == page.locator("#misses-table tbody a").first.text_content()
 
 
+@pytest.mark.parametrize(
+    ("metric", "fall", "rise"), [("latency.p90", "slower", "faster"), ("ild@10", "worse", "better")]
+)
+def test_queries_break_by_relevance_alone(browser: Any, systems: Made, metric: str, fall: str, rise: str) -> None:
+    lists, titles = "#moved-lists", "nodes => nodes.map(n => n.firstChild.textContent.trim())"
+    with opened(browser, systems.path, "#show=broken") as page:
+        assert page.inner_text("#moved-title") == "Queries broken and fixed"
+        assert page.eval_on_selector_all(f"{lists} h3", titles) == ["Most broken", "Most fixed"]
+        page.select_option("#metric", "recall@10")
+        assert page.locator(f"{lists} small", has_text="unjudged").count() > 0
+        page.select_option("#metric", metric)
+        assert page.inner_text("#moved-title") == f"Queries {fall} and {rise}"
+        assert page.eval_on_selector_all(f"{lists} h3", titles) == [
+            f"{fall.title()} by most",
+            f"{rise.title()} by most",
+        ]
+        assert page.count(f"{lists} a[href^='#query']") > 0 and page.count(f"{lists} small") == 0
+        assert re.search(rf"{metric}: \d+ {fall}, \d+ {rise}, ", page.inner_text("#moved-count"))
+        offered = page.locator("#outcome option").all_text_contents()
+        assert offered[1:4] == [fall, rise, "unchanged"] and page.input_value("#outcome") == "broken"
+        assert page.evaluate("location.hash").endswith("show=broken")
+
+
 def test_a_link_opens_the_meaning_of_a_metric(browser: Any, made: Made) -> None:
     with opened(browser, made.path, "#meaning=ndcg%4010") as page:
         assert page.locator("#metrics details[open]").count() == 1

@@ -180,7 +180,14 @@ def _column(metric: str) -> Column:
     high = m.metric.bounds[1]
     scale = "" if high is not None and high <= 1 else m.metric.unit or metric
     return Column(
-        metric, value_name or metric, m.metric.higher_is_better, decimals, least_of(decimals), m.metric.unit, scale
+        metric,
+        value_name or metric,
+        m.metric.higher_is_better,
+        decimals,
+        least_of(decimals),
+        m.metric.unit,
+        scale,
+        by_gold="gold" in m.needs,
     )
 
 

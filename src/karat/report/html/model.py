@@ -68,6 +68,8 @@ class Column(Struct, frozen=True):
     unit: str
     scale: str
     """What values that may share an axis have in common: nothing to say of shares, a unit, or the metric itself."""
+    by_gold: bool
+    """Whether it looks at judgments, so that unjudged docs may have lowered it."""
 
 
 class SegmentRow(Struct, frozen=True):

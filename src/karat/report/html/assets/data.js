@@ -63,6 +63,14 @@ const count = (n, one, several) => thousands(n) + " " + (n === 1 ? one : several
 const better = (metric, change) => (columns.get(metric).higher === false ? -change : change);
 const direction = (metric, change) => (change === null || Math.abs(change) <= SAME ? "" : better(metric, change) > 0 ? "up" : "down");
 
+// What a query is called that fell, and one that rose, by a metric: only relevance breaks.
+function fates(metric) {
+  const { higher, by_gold, unit } = columns.get(metric);
+  if (higher === null) return ["lower", "higher"];
+  if (higher && by_gold) return ["broken", "fixed"];
+  return !higher && unit === "ms" ? ["slower", "faster"] : ["worse", "better"];
+}
+
 const valueOf = (run, metric, i) => Q.values[runIndex.get(run)][metricIndex.get(metric)][i];
 function changeOf(metric, i, run = choice.run) {
   if (!hasPair) return null;

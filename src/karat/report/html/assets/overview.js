@@ -133,7 +133,7 @@ function showChartLegends() {
 
 function showMoved() {
   if (!$("moved-lists")) return;
-  const metric = choice.metric, rows = [];
+  const metric = choice.metric, rows = [], [fall, rise] = fates(metric), isBroken = fall === "broken", title = (word) => word[0].toUpperCase() + word.slice(1);
   let both = 0;
   for (let i = 0; i < Q.ids.length; i++) {
     const d = changeOf(metric, i);
@@ -141,16 +141,18 @@ function showMoved() {
     if (d !== null && Math.abs(d) > SAME) rows.push([i, d, better(metric, d)]);
   }
   const worse = rows.filter((r) => r[2] < 0).sort((a, b) => a[2] - b[2]), best = rows.filter((r) => r[2] > 0).sort((a, b) => b[2] - a[2]);
-  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference()), ` in ${metric}: ${thousands(worse.length)} worse, ${thousands(best.length)} better, ${thousands(both - rows.length)} equal`);
+  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference()), ` in ${metric}: ${thousands(worse.length)} ${isBroken ? "worse" : fall}, ${thousands(best.length)} ${isBroken ? "better" : rise}, ${thousands(both - rows.length)} equal`);
+  $("moved-title").textContent = `Queries ${fall} and ${rise}`;
   // A loss may be one of judgments only: what the run returned instead may never have been looked at.
-  const unjudged = (i) => (hasGold && listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
+  const unjudged = (i) => (hasGold && columns.get(metric).by_gold && listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
   const doubt = (n) => (n ? el("small", { title: `Unjudged docs in its top ${data.k}; they count as not relevant.` }, n + " unjudged") : null);
   const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(excerptOf(i)), kind === "down" ? doubt(unjudged(i)) : null,
     el("span", { class: "from" }, figure(metric, valueOf(reference(), metric, i)) + " → " + figure(metric, valueOf(choice.run, metric, i))), el("b", { class: kind }, figure(metric, d, true))));
   const all = (kind, n) => (n > 5 ? el("a", { href: linkToQueries(["show", kind]) }, `all ${thousands(n)}`) : null);
   const list = (title, some, kind, outcome) => el("div", {}, el("h3", {}, title, " ", all(outcome, some.length)),
     some.length ? el("ol", {}, some.slice(0, 5).map((r) => row(r, kind))) : el("p", { class: "dim" }, "None."));
-  $("moved-lists").replaceChildren(list("Most broken", worse, "down", "broken"), list("Most fixed", best, "up", "fixed"));
+  const most = (word) => (isBroken ? "Most " + word : title(word) + " by most");
+  $("moved-lists").replaceChildren(list(most(fall), worse, "down", "broken"), list(most(rise), best, "up", "fixed"));
 }
 
 // A segment opens its queries where each of its fields can be filtered by.

@@ -32,10 +32,10 @@ function choose({ run = choice.run, metric = choice.metric }) {
 }
 function showOutcomes() {
   const before = $("outcome").selectedOptions[0]; // a finding of another run has another name
-  const pairs = [["broken", "broken"], ["fixed", "fixed"], ["unchanged", "unchanged"]];
+  const [down, up] = fates(choice.metric), pairs = [["broken", down], ["fixed", up], ["unchanged", "unchanged"]];
   const findings = (data.findings[choice.run] ?? []).map(([title], n) => ["finding-" + (n + 1), "finding " + (n + 1) + ": " + title]);
   const misses = [["miss", "no relevant doc in the top " + data.k], ["never", "relevant docs not returned"], ...(listRuns.size > 1 ? [["nobody", "relevant docs that no run returned"]] : [])];
-  $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(hasGold ? misses : []), ...findings].map(([value, label]) => option(value, label, value === before?.value && label === before.textContent)));
+  $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(hasGold ? misses : []), ...findings].map(([value, label]) => option(value, label, value === before?.value && (label === before.textContent || !value.startsWith("finding-")))));
 }
 
 /* ---- links: the part after # holds all that differs from the start, so that a view can be sent to a colleague ---- */
