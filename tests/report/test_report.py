@@ -226,6 +226,29 @@ def test_filters_by_outcome_segment_and_text(browser: Any, made: Made) -> None:
         until(page, "document.getElementById('count').textContent.startsWith('30')")
 
 
+def test_a_search_without_a_match_says_which_filter_keeps_it_away(browser: Any, made: Made) -> None:
+    base, new = (next(r for r in made.document["runs"] if r["name"] == n) for n in ("old", "new"))
+    values = [dict(zip(r["query_ids"], r["per_query"]["ndcg@10"], strict=True)) for r in (base, new)]
+    equal = next(q for q in sorted(values[0]) if values[0][q] == values[1][q] and q.startswith("q") and len(q) == 3)
+    number = 10 + int(equal[1:])  # ten odd ids come first
+    with opened(browser, made.path) as page:
+        page.select_option("#outcome", "broken")
+        page.fill("#search", f"number {number}")
+        assert page.number() == 0
+        line = "#rows tr.none p"
+        assert page.inner_text(line).startswith("1 matches without the filter 'broken'.")
+        page.select_option("#field-filters select", f'"t{(number + 1) % 3}"')  # of another topic
+        assert page.inner_text(line).startswith("1 matches without these filters.")
+        page.click(f"{line} button")
+        assert page.number() == 1 and page.input_value("#outcome") == "all" and page.column(1) == [equal]
+        assert page.input_value("#search") == f"number {number}"
+        page.select_option("#outcome", "broken")
+        page.click("text=Take it off")
+        assert page.column(1) == [equal]
+        page.fill("#search", "nothing at all")
+        assert page.number() == 0 and page.count(line) == 0 and page.logged == []
+
+
 def test_misses_are_queries_without_gold_in_the_top_k(browser: Any, made: Made) -> None:
     lists = next(r for r in made.document["runs"] if r["name"] == "new")["lists"]
     gold = {q: [g["rank"] for g in held["gold"] if g["grade"] > 0] for q, held in lists.items()}
