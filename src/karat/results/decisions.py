@@ -356,14 +356,20 @@ class Decision:
         return "; ".join(filter(None, (against, "differs from the rest" if differs else "")))
 
     @property
+    def more_queries(self) -> str:
+        """`about 860 queries`: how many would detect what these do not; empty where none or these would."""
+        if self.outcome != "no significant difference" or self.without_spread or self.same_lists:
+            return ""
+        return "" if self.needed is None or self.needed <= self.n else f"about {round_up(self.needed):,} queries"
+
+    @property
     def _power(self) -> str:
         """How many queries would detect the difference seen, and what these can detect."""
         out = []
         if self.needed is None and self.shift == 0:
             out.append(f"No number of queries would detect a {self.scale} of {NEUTRAL[self.scale]:g}")
-        elif self.needed is not None and self.needed > self.n:
-            queries = f"about {round_up(self.needed):,} queries"
-            out.append(f"Detecting a Δ of {self.size(self.delta)} would take {queries}")
+        elif self.more_queries:
+            out.append(f"Detecting a Δ of {self.size(self.delta)} would take {self.more_queries}")
         if self.detects_nothing:
             out.append(f"{self.n:,} can detect no difference, however large")
         elif self.detectable == self.detectable:

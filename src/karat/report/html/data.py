@@ -182,7 +182,14 @@ def _column(metric: str) -> Column:
     high = m.metric.bounds[1]
     scale = "" if high is not None and high <= 1 else m.metric.unit or metric
     return Column(
-        metric, value_name or metric, m.metric.higher_is_better, decimals, least_of(decimals), m.metric.unit, scale
+        metric,
+        value_name or metric,
+        m.metric.higher_is_better,
+        decimals,
+        least_of(decimals),
+        m.metric.unit,
+        scale,
+        by_gold="gold" in m.needs,
     )
 
 
@@ -208,6 +215,7 @@ def change(row: Decision, shared: SharedLevels | None = None) -> Change:
         p=p_note(row),
         outcome=row.outcome,
         statement=typeset(cut(row.statement, LONGEST)),
+        more_queries=row.more_queries if row.segment is None else "",
         tone=tone_of(row.outcome),
         n=row.n,
         shared="" if shared is None else typeset(str(shared)),

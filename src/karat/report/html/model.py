@@ -47,6 +47,8 @@ class Change(Struct, frozen=True):
     outcome: str
     """What was decided: `better`, `no significant difference`, `too few queries`, …"""
     statement: str
+    more_queries: str
+    """Over all queries: how many of them would detect a difference that is not significant."""
     tone: Tone
     n: int
     shared: str = ""
@@ -66,6 +68,8 @@ class Column(Struct, frozen=True):
     unit: str
     scale: str
     """What values that may share an axis have in common: nothing to say of shares, a unit, or the metric itself."""
+    by_gold: bool
+    """Whether it looks at judgments, so that unjudged docs may have lowered it."""
 
 
 class SegmentRow(Struct, frozen=True):

@@ -95,6 +95,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         ("ranking", "Systems", ranked),
         ("gates", "Gates", gates),
         ("change", "Change", script.changes),
+        ("moved", "Broken, fixed", several),
         ("sweep", "Cutoff", script.curves),
         ("metrics", "Metrics", True),
         ("judge", "Judge", judged),

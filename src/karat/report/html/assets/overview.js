@@ -44,7 +44,7 @@ function showRanking() {
     if (run === data.base) return td("decision dim", null, "baseline");
     if (!c) return td("dim", null, data.changes.length ? "not compared" : "");
     const mark = c.tone === "up" ? "▲ " : c.tone === "down" ? "▼ " : "";
-    const cell = td("decision " + c.tone, null, mark + c.outcome, c.p ? el("small", {}, c.p) : null);
+    const cell = td("decision " + c.tone, null, mark + c.outcome, c.p ? el("small", {}, c.p) : null, c.more_queries ? el("small", {}, c.more_queries + " would detect it") : null);
     cell.title = c.statement;
     return cell;
   };
@@ -93,16 +93,16 @@ function showForestNote() {
 function showCurveNote() {
   if (!$("sweep-metric")) return;
   const metric = $("sweep-metric").value, curves = curvesOf(metric);
-  $("sweep-title").textContent = metric + " by cutoff";
-  const main = curves.filter((c) => c.enough && mainRuns().includes(c.run)), deepestOf = (c) => c.k[c.k.length - 1];
-  const end = (c, [levels, reaches, has, its]) => (c.enough !== deepestOf(c) ? ` ${levels} off at k = ${c.enough} (98% of ${its} at ${deepestOf(c)})`
-    : c.mean[c.k.length - 1] === 1 ? ` ${reaches} ${c.text[c.k.length - 1]} at k = ${deepestOf(c)}` : ` ${has} not levelled off by k = ${deepestOf(c)}`);
-  const one = (c) => end(c, ["levels", "reaches", "has", "its value"]);
-  // Two runs of which the same is to be said share a sentence.
-  const notes = main.length === 2 && one(main[0]) === one(main[1])
-    ? [own(main[0].run), " and ", own(main[1].run), end(main[0], ["level", "reach", "have", "their values"])]
-    : main.map((c, i) => [i ? "; " : "", own(c.run), one(c)]);
-  $("sweep-note").replaceChildren(...notes.flat(2), notes.length ? "." : "");
+  $("sweep-title").textContent = "Cutoff: " + metric;
+  const known = curves.filter((c) => c.enough), deepestOf = (c) => c.k[c.k.length - 1];
+  const end = (c) => (c.enough !== deepestOf(c) ? `Level from k = ${c.enough} on (98% of the value at ${deepestOf(c)})`
+    : c.mean[c.k.length - 1] === 1 ? `${c.text[c.k.length - 1]} at k = ${deepestOf(c)}` : `Still rising at k = ${deepestOf(c)}`);
+  // Runs of which the same is to be said share a sentence.
+  const ends = [...new Set(known.map(end))].map((text) => [text, known.filter((c) => end(c) === text).map((c) => c.run)]);
+  const who = (names) => (curves.length === 1 ? "" : names.length < curves.length || curves.length === 2
+    ? [": ", ...names.flatMap((r, i) => [i === 0 ? "" : i < names.length - 1 ? ", " : " and ", own(r)])] : `: all ${names.length} runs`);
+  $("sweep-note").hidden = !ends.length;
+  $("sweep-note").replaceChildren(...ends.flatMap(([text, names], i) => [i ? " " : "", text, ...who(names), "."]).filter(Boolean));
   const ks = curves.reduce((a, c) => (c.k.length > a.length ? c.k : a), []);
   $("sweep-table").replaceChildren(table({}, [th("Run"), ks.map((k) => th(String(k), "num"))], curves.map((c) =>
     el("tr", {}, el("th", { scope: "row" }, own(c.run)), ks.map((k) => { const at = c.k.indexOf(k); return td("num", at < 0 ? null : c.mean[at], at < 0 ? "–" : c.text[at]); })))));
@@ -110,7 +110,8 @@ function showCurveNote() {
 }
 function showChartLegends() {
   const ranks = rankColours(), sides = sideColours();
-  showLegend("account", data.rank_labels.map((label, i) => ({ label, colour: ranks[i], shape: "square" })));
+  const held = data.rank_labels.map((label, i) => ({ label, colour: ranks[i], shape: "square" })).filter((_, i) => accountRuns().some((a) => a.counts[i]));
+  showLegend("account", held);
   showLegend("tradeoff", runEntries(runs));
   showLegend("levels-chart", runEntries(runs.length <= 6 ? runs : mainRuns()));
   // Of many runs only those that are compared are drawn.
@@ -128,7 +129,7 @@ function showChartLegends() {
 
 function showMoved() {
   if (!$("moved-lists")) return;
-  const metric = choice.metric, rows = [];
+  const metric = choice.metric, rows = [], [fall, rise] = fates(metric), isBroken = fall === "broken", title = (word) => word[0].toUpperCase() + word.slice(1);
   let both = 0;
   for (let i = 0; i < Q.ids.length; i++) {
     const d = changeOf(metric, i);
@@ -136,16 +137,18 @@ function showMoved() {
     if (d !== null && Math.abs(d) > SAME) rows.push([i, d, better(metric, d)]);
   }
   const worse = rows.filter((r) => r[2] < 0).sort((a, b) => a[2] - b[2]), best = rows.filter((r) => r[2] > 0).sort((a, b) => b[2] - a[2]);
-  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference()), ` in ${metric}: ${thousands(worse.length)} worse, ${thousands(best.length)} better, ${thousands(both - rows.length)} equal`);
+  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference()), ` in ${metric}: ${thousands(worse.length)} ${isBroken ? "worse" : fall}, ${thousands(best.length)} ${isBroken ? "better" : rise}, ${thousands(both - rows.length)} equal`);
+  $("moved-title").textContent = `Queries ${fall} and ${rise}`;
   // A loss may be one of judgments only: what the run returned instead may never have been looked at.
-  const unjudged = (i) => (hasGold && listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
+  const unjudged = (i) => (hasGold && columns.get(metric).by_gold && listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
   const doubt = (n) => (n ? el("small", { title: `Unjudged docs in its top ${data.k}; they count as not relevant.` }, n + " unjudged") : null);
   const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(excerptOf(i)), kind === "down" ? doubt(unjudged(i)) : null,
     el("span", { class: "from" }, figure(metric, valueOf(reference(), metric, i)) + " → " + figure(metric, valueOf(choice.run, metric, i))), el("b", { class: kind }, figure(metric, d, true))));
   const all = (kind, n) => (n > 5 ? el("a", { href: linkToQueries(["show", kind]) }, `all ${thousands(n)}`) : null);
   const list = (title, some, kind, outcome) => el("div", {}, el("h3", {}, title, " ", all(outcome, some.length)),
     some.length ? el("ol", {}, some.slice(0, 5).map((r) => row(r, kind))) : el("p", { class: "dim" }, "None."));
-  $("moved-lists").replaceChildren(list("Most broken", worse, "down", "broken"), list("Most fixed", best, "up", "fixed"));
+  const most = (word) => (isBroken ? "Most " + word : title(word) + " by most");
+  $("moved-lists").replaceChildren(list(most(fall), worse, "down", "broken"), list(most(rise), best, "up", "fixed"));
 }
 
 // A segment opens its queries where each of its fields can be filtered by.
@@ -155,7 +158,9 @@ function linkToSegment(segment) {
   if (!filters.every(([name, value]) => [...selectOf(name)?.options ?? []].some((o) => o.value === JSON.stringify(value)))) return own(segment.name);
   return el("a", { href: linkToQueries(...filters.map(([name, value]) => [FIELD + name, value])), title: "Show its queries" }, own(segment.name));
 }
-let smallSegments = false;
+// A phone shows the first few; everywhere those that are too small fold where they are many.
+const FIRST_SEGMENTS = 6, phone = matchMedia("(max-width: 640px)");
+let allSegments = false;
 function showSegments() {
   if (!$("segments-table")) return;
   const metric = choice.metric;
@@ -179,11 +184,12 @@ function showSegments() {
   // What fell most stands first, and segments that are too small to judge come last.
   const fall = (s) => { const c = changes.get(s.name); return c && c.delta !== null ? better(metric, c.delta) : Infinity; };
   const isSmall = (s) => s.too_few.includes(metric), byFall = [...data.segments].sort((a, b) => isSmall(a) - isSmall(b) || (fall(a) === fall(b) ? 0 : fall(a) - fall(b)));
-  const few = byFall.filter(isSmall), folds = few.length > 5 && few.length < byFall.length && !smallSegments;
-  const rows = byFall.map((s) => { const node = row(s); node.hidden = folds && isSmall(s); return node; });
+  const few = byFall.filter(isSmall), foldsSmall = few.length > 5 && few.length < byFall.length && !allSegments;
+  const foldsMost = phone.matches && byFall.length > FIRST_SEGMENTS + 2 && !allSegments;
+  const rows = byFall.map((s, i) => { const node = row(s); node.hidden = (foldsSmall && isSmall(s)) || (foldsMost && i >= FIRST_SEGMENTS); return node; });
   $("segments-table").replaceChildren(table({ class: "levels" }, head, rows));
-  $("segments-more").hidden = !folds;
-  $("segments-more").textContent = `Show ${thousands(few.length)} more segments with too few queries`;
+  $("segments-more").hidden = !foldsSmall && !foldsMost;
+  $("segments-more").textContent = foldsMost ? `Show all ${thousands(byFall.length)} segments` : `Show ${thousands(few.length)} more segments with too few queries`;
 }
 
 /* ---- misses ---- */
