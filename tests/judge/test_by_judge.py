@@ -385,3 +385,22 @@ def test_judgments_beside_gold_are_weighted_and_the_gold_is_certain(tmp_path: Pa
     listed = write(tmp_path / "l.jsonl", [grade("q1", "d2", 1)])
     one = karat.evaluate({"q1": {"d1": 1}}, {"q1": ["d1", "d2"]}, "precision@4", judgments=listed).runs[0].by_judge
     assert one is not None and not one.sampled
+
+
+def test_corrected_figures_are_within_their_bounds_and_gates_see_them(tmp_path: Path) -> None:
+    """All docs of the top 10 are relevant, and few have a label: no figure is above 1, and none is without doubt."""
+    data = Planted(tmp_path, 60)
+    run = {q: sorted(docs, key=lambda d, q=q: -data.truth[q, d]) for q, docs in data.run.items()}
+    one = karat.evaluate(data.qrels, {"s": run}, "precision@10", judgments=data.files, calibration=data.calibration)
+    one.save(str(tmp_path / "one.json"))
+    for result in (one, karat.load(str(tmp_path / "one.json"))):
+        judged = result.runs[0].by_judge
+        assert judged is not None
+        figure, bounds = judged.corrected["precision@10"], judged.bounds["precision@10"]
+        assert bounds.low <= figure.these.estimate <= bounds.high + 1e-9
+        for some in (figure.these, figure.interval):
+            assert 0 <= some.low <= some.estimate <= some.high <= 1 and some.high - some.low > 0.05
+        gated = result.runs[0].on_basis("corrected").intervals["precision@10"]
+        ends = (figure.interval.estimate, figure.interval.low, figure.interval.high)
+        assert (gated.estimate, gated.low, gated.high) == pytest.approx(ends, abs=1e-9)
+        assert figure.interval.estimate == pytest.approx(figure.these.estimate, abs=1e-9)

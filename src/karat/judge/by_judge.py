@@ -45,6 +45,7 @@ from karat.results.by_judge import (
 from karat.results.top_lists import find_gold_ranks
 from karat.results.values import aggregate, estimate
 from karat.stats.prediction_powered import CorrectedValues, Labels
+from karat.stats.unseen_labels import CERTAIN, LabelDoubt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -321,12 +322,16 @@ def _figure(
     name: str, one: CorrectedValues, query_ids: Sequence[str], over: Sequence[str], sampling: Sampling
 ) -> CorrectedFigure:
     values, control = (_in_order(column, query_ids, over) for column in (one.values, one.control))
-    return CorrectedFigure(values, _interval(name, values, over, sampling), one.these, one.tuning, control)
+    interval = _interval(name, values + one.shift, over, sampling, one.doubt)
+    return CorrectedFigure(values, interval, one.these, one.tuning, control, one.shift, one.doubt)
 
 
-def _interval(name: str, values: Values, query_ids: Sequence[str], sampling: Sampling) -> Interval:
+def _interval(
+    name: str, values: Values, query_ids: Sequence[str], sampling: Sampling, doubt: LabelDoubt = CERTAIN
+) -> Interval:
     """The interval for queries like these, as gates have it."""
-    return estimate({name: values}, query_ids, replace(sampling, by=()), 1, unbounded=(name,))[0][name]
+    plain = replace(sampling, by=())
+    return estimate({name: values}, query_ids, plain, 1, unbounded=(name,), doubts={name: doubt})[0][name]
 
 
 def _judged_pairs(aligned: Aligned, completed: CompletedGold) -> tuple[JudgedPairs, list[tuple[str, str]]]:
