@@ -108,8 +108,12 @@ def test_what_is_kept_is_said_and_stands_for_all(
 ) -> None:
     there, here = both
     for summed, exact in zip(there.result.runs, here.result.runs, strict=True):
-        assert summed.notes[0].startswith("12,000 queries: workers summed their values; intervals and tests are by ")
-        assert re.match(r"values and lists are kept of 10,000 of 12,000 queries: 1,\d{3} with the", summed.notes[1])
+        assert summed.data_notes[0].startswith(
+            "12,000 queries: workers summed their values; intervals and tests are by "
+        )
+        assert re.match(
+            r"values and lists are kept of 10,000 of 12,000 queries: 1,\d{3} with the", summed.data_notes[1]
+        )
         assert len(summed.query_ids) == 10_000
         lowest = np.sort(exact.values["ndcg@5"])[:1000]
         assert np.sort(summed.values["ndcg@5"])[:1000].tolist() == lowest.tolist()

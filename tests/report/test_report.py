@@ -1455,9 +1455,7 @@ def test_segments_that_share_conversations_are_named_beside_the_statement(tmp_pa
     found = karat.compare(gold, runs, "mrr", queries=table, by=["kind", "type", "topic"], details=True)
     (run,) = (run for run in page_of(source_of(found)).runs if run.name == "new")
     assert "depend" in run.sentence and " topic (2 segments" in run.sentence
-    assert (
-        "Segments by kind and by type share conversations, so their Δ mrr are neither tested" in run.sentence
-    )
+    assert "Segments by kind and by type share conversations, so their Δ mrr are neither tested" in run.sentence
 
 
 def test_lists_are_named_where_a_doc_is_in_one_of_them(browser: Any, made: Made) -> None:

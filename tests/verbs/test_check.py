@@ -576,7 +576,7 @@ def test_gold_is_no_run(small: Path) -> None:
     config(small, **parts(dataset={"qrels": "gold.tsv"}, runs={"a": "./gold.tsv"}, gates=["mrr >= 0.5"]))
     assert "is the gold itself" in run_karat("check", cwd=small).stderr
     doubt = "every score is a small whole number (1): is this gold? A run holds the scores of a system"
-    assert karat.evaluate(str(small / "gold.tsv"), str(small / "copy.tsv"), "mrr").notes == (doubt,)
+    assert karat.evaluate(str(small / "gold.tsv"), str(small / "copy.tsv"), "mrr").notes[0] == doubt
     (small / "rows.jsonl").write_text(
         "".join(json.dumps({"query_id": q, "doc_id": d, "score": i}) + "\n" for q, _, d, _ in rows for i in (1, 1))
     )

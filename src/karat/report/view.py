@@ -255,11 +255,11 @@ def _view_verb(source: Comparison | Check | Sweep | Plan | Reliability) -> View:
     if isinstance(source, Comparison):
         return _view_comparison(source)
     if isinstance(source, Plan):
-        return replace(_view_result(source.result, source.notes), source=source, plan=source)
+        return replace(_view_result(source.result, source.own_notes), source=source, plan=source)
     if isinstance(source, Reliability):
-        return replace(_view_result(source.result, source.notes), source=source, reliability=source)
+        return replace(_view_result(source.result, source.own_notes), source=source, reliability=source)
     if isinstance(source, Sweep):
-        view = _view_result(source.result, source.notes)
+        view = _view_result(source.result, source.own_notes)
         systems = tuple(System(run.name, "", run) for run in source.shown_runs)
         present = {metric for one in systems for metric in one.run.values}
         metrics = tuple(m for m in view.metrics if m in present)
@@ -283,7 +283,7 @@ def _view_comparison(source: Comparison) -> View:
         decisions_by_judge=source.by_judge,
         alpha=source.alpha,
         remarks=source.remarks,
-        notes=source.notes,
+        notes=source.own_notes,
         forced=source.forced,
         differences=source.system,
         known_pairs=source.pairs,
@@ -313,7 +313,7 @@ def _view_check(source: Check) -> View:
         decisions_by_judge=source.by_judge,
         alpha=1 - result.runs[0].sampling.confidence,
         remarks=(*(Remark(text, True) for text in [source.second_look] if text), *source.remarks),
-        notes=source.notes,
+        notes=source.own_notes,
         forced=source.forced,
         differences=source.system,
         link=source.link,

@@ -52,9 +52,9 @@ def remarks_of(
     )
 
 
-def serious_remarks(runs: Sequence[RunResult]) -> list[str]:
+def serious_remarks(runs: Sequence[RunResult]) -> tuple[Remark, ...]:
     """The warnings among what is said of the data of these runs."""
-    return [remark.text for remark in remarks_of(runs) if remark.serious]
+    return tuple(remark for remark in remarks_of(runs) if remark.serious)
 
 
 def data_remarks(
@@ -71,7 +71,7 @@ def data_remarks(
     unequal = find_unequal_answers([*beside, *runs])
     notes = {
         run.name: [
-            text for text in run.notes if text not in {*mismatches, *(describe_undefined(run, m) for m in unequal)}
+            text for text in run.data_notes if text not in {*mismatches, *(describe_undefined(run, m) for m in unequal)}
         ]
         for run in runs
     }

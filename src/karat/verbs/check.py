@@ -45,6 +45,7 @@ from karat.store.looks import Look, read_looks, record_look
 from karat.verbs.baseline import check_opponents, find_baseline, resolve_baseline
 from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.evaluate import evaluate
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -73,7 +74,7 @@ class Check(Documented):
     """Every metric of the candidates against the baseline."""
     system: tuple[Difference, ...] = ()
     """What differs between the systems under test."""
-    notes: tuple[str, ...] = ()
+    own_notes: tuple[str, ...] = ()
     name: str = ""
     link: str | None = None
     """Where a report can be read."""
@@ -150,9 +151,25 @@ class Check(Documented):
         return "\n".join((table.caption, table.to_text(), *table.notes))
 
     @property
-    def all_notes(self) -> tuple[str, ...]:
-        """The notes, and the warning of a second look."""
-        return (*self.notes, *([self.second_look] if self.second_look else ()))
+    def notes_on_verdict(self) -> tuple[str, ...]:
+        """What was compared by force, and the warning of a second look."""
+        return (*self.own_notes, *([self.second_look] if self.second_look else ()))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know before believing the verdict: the sentences that the command line prints."""
+        differences = (f"differs from the baseline: {difference}" for difference in self.system)
+        texts = (*self.notes_on_verdict, *(remark.text for remark in self.remarks), *differences)
+        return tuple(dict.fromkeys(texts))
+
+    all_notes = notes
+    """Their earlier name."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes on data that may make the figures misleading, and the warning of a second look."""
+        serious = (remark.text for remark in self.remarks if remark.serious)
+        return (*([self.second_look] if self.second_look else ()), *serious)
 
     def table(self) -> Table:
         """A row for each gate, run and segment: what was measured, and the outcome."""
@@ -174,9 +191,7 @@ class Check(Documented):
             for r in self.rows
         ]
         heads = ("outcome", "run", "gate", "value", "queries", "note")
-        differences = [f"differs from the baseline: {difference}" for difference in self.system]
-        notes = (*self.all_notes, *(remark.text for remark in self.remarks), *differences)
-        return Table(columns, rows, heads, cells, f"{self.verdict}: {self.why}", notes)
+        return Table(columns, rows, heads, cells, f"{self.verdict}: {self.why}", self.notes)
 
     def document(self) -> DocumentJson:
         """The document that `--json` writes."""
@@ -197,7 +212,7 @@ class Check(Documented):
             baseline=BaselineJson(base.name, self.baseline_file) if base is not None else UNSET,
             comparisons=[c.document() for c in self.comparisons] or UNSET,
             comparisons_by_judge={b: [row.document() for row in rows] for b, rows in self.by_judge.items()} or UNSET,
-            notes=list(self.all_notes) or UNSET,
+            notes=list(self.notes_on_verdict) or UNSET,
             warnings=[remark.text for remark in self.remarks] or UNSET,
             forced=differences_json(self.forced),
             differences=differences_json(self.system),
@@ -224,6 +239,7 @@ def _rest(rows: Sequence[JudgedGate], outcome: str, *, several: bool) -> str:
     return f"; {plural(count, 'more segment')} {verb}" + (f", {which}too small to judge alone" if small else "")
 
 
+@gives_warnings
 @takes_options
 def check(
     config: str | os.PathLike[str] | Mapping[str, object] | Config | Read | Result | None = None,

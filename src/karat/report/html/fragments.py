@@ -105,7 +105,7 @@ def diagnosis_text(diagnosis: Diagnosis) -> DiagnosisText:
         [_finding(f, diagnosis.run, number) for number, f in enumerate(diagnosis.findings, start=1)],
         [(why, [plain(code) for code in codes]) for why, codes in diagnosis.open_questions.items()],
         list(diagnosis.skipped.items()),
-        [plain(note) for note in diagnosis.notes],
+        [plain(note) for note in diagnosis.own_notes],
     )
 
 

@@ -127,7 +127,7 @@ def _show_part(part: DatasetBench, bench: Bench) -> None:
         terminal.show_remarks(out, part.result, gold, verbose=False)
     else:
         terminal.show(part.result, gold)
-    for text in part.notes:
+    for text in part.own_notes:
         out.print(note(plain(text), serious=True))
     if part.comparison is None:
         return

@@ -25,11 +25,13 @@ from karat.verbs.components import no_answer as no_answer_part
 from karat.verbs.components import router as router_part
 from karat.verbs.components.estimator import of_all
 from karat.verbs.components.inputs import Material, as_logged, material_of, no_log, read_material
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 
+@gives_warnings
 @takes_options
 def components(
     qrels: Any,
@@ -53,12 +55,11 @@ def components(
             raise UsageError(f"a saved result takes no {', '.join(options)}; evaluate the run again with it")
         result = qrels if isinstance(qrels, Result) else load(qrels)
         one = result[run] if run is not None else result.runs[0]
-        notes = tuple(remark.text for remark in data_remarks([one]))
-        return replace(_measure(material_of(one, result.queries, k=k), threshold), notes=notes)
+        return replace(_measure(material_of(one, result.queries, k=k), threshold), remarks=data_remarks([one]))
     if run is None:
         raise UsageError("components need gold and a run, or a saved result")
     material = read_material(qrels, run, Settings.of(options), k=k, rel=rel)
-    return replace(_measure(material, threshold), notes=material.remarks)
+    return replace(_measure(material, threshold), remarks=material.remarks)
 
 
 def with_components(

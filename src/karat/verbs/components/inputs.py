@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.results.decisions import Decision
+    from karat.results.remarks import Remark
 
 FIELDS = ("topk", "stages", "route", "retrieved", "query", "rewritten_query", "topk_original", "entities")
 """The fields of a run log that parts are measured on."""
@@ -79,11 +80,11 @@ class Material:
         return find(self.gold, self.run, self.policy)[0]
 
     @cached_property
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[Remark, ...]:
         """What is odd about the data, as `evaluate` says it."""
         run = self.measure(self.run, ["mrr"])
         mismatches = describe_mismatch(self.gold, self.run, self._hits, self.policy)
-        return tuple(remark.text for remark in data_remarks([replace(run, mismatches=mismatches)]))
+        return data_remarks([replace(run, mismatches=mismatches)])
 
     @cached_property
     def no_answer(self) -> tuple[str, ...]:
@@ -178,7 +179,7 @@ class Material:
             ids,
             values,
             aligned.counts,
-            notes=notes,
+            data_notes=notes,
             sampling=sampling,
             policy=policy,
             rankings=aligned.rankings,
