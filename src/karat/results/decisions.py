@@ -377,7 +377,9 @@ class Decision:
             if self.needed is not None and self.needed <= self.n:  # and yet this one was not found
                 adjusted = self.family is not None and self.family.method == "bh" and self.family.size > 1
                 often = f" in {10 * POWER:g} of 10 samples" + (" (without a correction)" if adjusted else "")
-            out.append(f"{self.n:,} can detect {'' if out else 'a Δ of '}{self.size(self.detectable)}{often}")
+            falls = self.scale == "ratio" and self.shift < 0
+            least = self.size(1 / self.detectable if falls else self.detectable)
+            out.append(f"{self.n:,} can detect {'' if out else 'a Δ of '}{least}{often}")
         return f". {'; '.join(out)}" if out else ""
 
     @property
