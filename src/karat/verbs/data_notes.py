@@ -47,9 +47,11 @@ def note_measures(
     table: Queries | None,
     gold: Gold | None,
     needs: Needs | None,
+    stage: str | None = None,
 ) -> list[str]:
-    """What to know of the queries that these metrics are about."""
+    """What to know of these metrics, and of the queries that they are about."""
     return [
+        *note_whole_pipeline(measures, stage),
         *note_unanswered(table, gold, rankings, measures),
         *note_unrouted(measures, rankings),
         *(note_undated(needs, rankings) if needs is not None else ()),

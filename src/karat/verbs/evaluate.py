@@ -36,7 +36,7 @@ from karat.results.sampling import Sampling, refuse_undated, refuse_weightless, 
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import measure_rankings
 from karat.store.cache import Cache, Entry, StoredRun
-from karat.verbs.data_notes import note_lacking, note_marked_with_gold, note_measures, note_whole_pipeline
+from karat.verbs.data_notes import note_lacking, note_marked_with_gold, note_measures
 from karat.verbs.log_metrics import describe_routes, log_panel
 from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, plans_of_log, session_of
 from karat.verbs.warn import gives_warnings
@@ -334,8 +334,7 @@ class _Job:
         rankings = stored.rankings
         query_ids, values = measure_rankings(measures, rankings)
         notes = [*self.notes, *stored.notes, *note_lacking(self.queries, query_ids, self.sampling.weights)]
-        notes += note_measures(measures, values, rankings, self.queries, self.gold, self.needs)
-        notes += note_whole_pipeline(measures, self.policy.stage)
+        notes += note_measures(measures, values, rankings, self.queries, self.gold, self.needs, self.policy.stage)
         details = aligned if self.engine.details else None
         if details is not None and run is not None and keeps_some_lists(run.content, self.gold):
             from karat.cluster.kept_lists import keep_some
