@@ -581,7 +581,7 @@ def test_rows_out_of_order_find_the_docs_of_chunks_alike(
     assert spy.calls
     assert list(mine.rows()) == list(in_memory.rows())
     assert mine.runs[0].counts == in_memory.runs[0].counts
-    assert mine.runs[0].data_notes == in_memory.runs[0].notes
+    assert mine.runs[0].data_notes == in_memory.runs[0].data_notes
 
 
 @pytest.mark.parametrize("way", ["file shuffled", "pyarrow"])

@@ -952,7 +952,11 @@ def test_no_more_than_twenty_problems_are_told() -> None:
             "ild@5",
             r"ild@5 needs the embeddings of the docs; give them with embeddings= \(--embeddings FILE, dataset\.emb",
         ),
-        ("alpha_ndcg@5", r"alpha_ndcg@5 needs the embeddings of the docs"),
+        (
+            "alpha_ndcg@5",
+            r"alpha_ndcg@5 needs the embeddings of the docs.* subtopics .* is alpha_ndcg\(kind=subtopic\)@5$",
+        ),
+        ("alpha_DCG@5", r"By the subtopics of the gold it is alpha_dcg\(kind=subtopic\)@5$"),
         (
             "novelty@5",
             r"novelty@5 needs the texts of the docs; .* docs= \(--docs FILE, dataset\.corpus in karat\.yaml\)",

@@ -100,6 +100,9 @@ def test_two_spellings_of_one_metric_are_computed_once() -> None:
     [
         ("ndgc@10", ["ndgc@10", "did you mean 'ndcg@10'"]),
         ("reccall@5", ["did you mean 'recall@5'"]),
+        ("re-call@5", ["did you mean 'recall@5'"]),
+        ("hit-l2@5", ["did you mean 'hit@5-l2'"]),
+        ("ndcg-l2@10", ["unknown metric 'ndcg-l2@10': ndcg takes no level of relevance (rel)"]),
         ("router.routing_accuracy", ["did you mean 'routing_accuracy'"]),
         ("xyzzy", ["unknown metric 'xyzzy'", "karat metrics"]),
         ("ndcg@0", ["cutoff must be an integer from 1", "found 0"]),

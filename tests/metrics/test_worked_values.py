@@ -239,6 +239,17 @@ def test_a_single_list_refuses_repeated_docs() -> None:
         karat.ndcg_at_k([0, 1, 0, 2, 3], [3, 2, 1, 0, 0], k=5)
     with pytest.raises(InputError, match='relevant: doc "1" appears twice'):
         karat.recall_at_k(["1", "2"], {"1": 1, 1: 2}, k=5)
+    grades = r'\(\["d1", "d2", "d3"\], {"d1": 3, "d3": 1}'
+    for call, advice in (
+        (lambda docs: karat.recall_at_k(docs, {"1"}, k=5), rf"karat\.recall_at_k{grades}, k=5\)$"),
+        (lambda docs: karat.reciprocal_rank(docs, {"1"}), rf"karat\.reciprocal_rank{grades}\)$"),
+        (
+            lambda docs: karat.score("map@3", docs, {"1"}),
+            r'karat\.score\("map@3", \["d1", "d2", "d3"\], {"d1": 3, "d3": 1}\)$',
+        ),
+    ):
+        with pytest.raises(InputError, match=advice):
+            call(["1", "1"])
 
 
 # --- missing queries, empty gold, empty results --------------------------------------------------------

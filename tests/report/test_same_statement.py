@@ -93,8 +93,37 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
         assert fall.statement in " ".join(terminal.split())
         assert markdown.text(fall.statement, markdown.STATEMENT) in comment
         assert f"significantly worse: {fall.statement}" in suite
-    for decision in [d for d in check.comparisons if d.segment is None]:
+    (below,) = check.table().more
+    overall = [d for d in check.comparisons if d.segment is None]
+    shown = [dict(zip(below.heads, row, strict=True)) for row in below.cells]
+    assert [(row["candidate"], row["metric"], row["Δ"], row["p adj."], row["outcome"]) for row in shown] == [
+        (d.candidate, d.metric, str(d.figure), d.p_adjusted_text, d.outcome) for d in overall
+    ]
+    assert [f"significantly worse: {fall.statement}" for fall in falls] == list(check.table().notes)[: len(falls)]
+    for text in (*(d.p_adjusted_text for d in overall), *(fall.statement for fall in falls)):
+        assert text in str(check) and html.escape(text) in check._repr_html_()
+    for document_of in (check, compared):
+        beaten = superscripts(latex.render(view_of(document_of)))
+        for decision in overall:
+            names = (decision.candidate, decision.baseline)
+            assert (names in beaten[decision.metric]) == (decision.outcome == "better")
+            assert (names[::-1] in beaten[decision.metric]) == (decision.outcome == "worse")
+    for decision in overall:
         assert markdown.text(decision.statement, markdown.STATEMENT) in outputs
+
+
+def superscripts(table: str) -> dict[str, set[tuple[str, str]]]:
+    """By metric: which system a table in LaTeX says is significantly better than which."""
+    rows = [line.removesuffix(r" \\").split(" & ") for line in table.splitlines() if "$^{" in line.split(" & ")[0]]
+    names = [row[0].split("$")[0].removesuffix(" (baseline)") for row in rows]
+    metrics = (
+        next(line for line in table.splitlines() if line.startswith("System & ")).removesuffix(r" \\").split(" & ")
+    )
+    marks = {m: [row[i].partition("$^{")[2].removesuffix("}$") for row in rows] for i, m in enumerate(metrics) if i}
+    return {
+        m: {(name, names[ord(letter) - ord("a")]) for name, mark in zip(names, own, strict=True) for letter in mark}
+        for m, own in marks.items()
+    }
 
 
 @pytest.mark.usefixtures("few_draws")
@@ -138,7 +167,8 @@ def test_a_notebook_shows_segments_and_why_gates_are_undecided(result: karat.Res
     small = next(row for row in check.rows if row.where == "kind = rare" and row.run == "new")
     assert small.outcome == "undecided" and notes_of(small)
     assert f"<td>{notes_of(small)[0]}</td>" in check._repr_html_() and notes_of(small)[0] in str(check)
-    forced = replace(check, notes=("--force: compared",), second_look="looked at before")
+    forced = replace(check, own_notes=("--force: compared",), second_look="looked at before")
+    assert "looked at before" in forced.warnings
     assert {"--force: compared", "looked at before"} <= set(forced.table().notes)
 
 

@@ -167,4 +167,4 @@ def assert_same(there: karat.Result, here: karat.Result, *, notes: bool = True) 
         assert repr(a.estimates) == repr(b.estimates)
         assert repr(a.segments) == repr(b.segments)
         if notes:
-            assert [n for n in a.notes if not n.startswith(PLANS)] == list(b.notes)
+            assert [n for n in a.data_notes if not n.startswith(PLANS)] == list(b.data_notes)

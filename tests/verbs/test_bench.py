@@ -106,6 +106,12 @@ def test_the_result_is_that_of_comparing_the_logs(tmp_path: Path) -> None:
     assert found.only.comparison is not None
     told = json.loads(json.dumps(found.only.comparison.as_json()))
     assert told == json.loads(json.dumps(again.as_json()))
+    decision = again["ndcg@10"]
+    for shown in (found, found.only):
+        page = shown._repr_html_()
+        assert "p adj." in page and f"<td>{decision.figure}</td>" in page and decision.outcome in page
+        assert f"<td>{decision.p_adjusted_text}</td>" in page and "lang" not in page.split("against bm25")[1][:400]
+    assert repr(found.only) == "DatasetBench(data: bm25, b)"
     document = json.loads(json.dumps(found.as_json(), allow_nan=False))
     assert document["kind"] == "bench" and document["datasets"][0]["result"]["kind"] == "comparison"
     RESULT.validate(document)
@@ -690,12 +696,22 @@ def test_the_command_line_writes_logs_result_and_report(tmp_path: Path) -> None:
         "result.json.gz",
         "vectors.npz",
     ]
+    with np.load(tmp_path / "runs/vectors.npz") as vectors:
+        model = str(vectors["model"])
+        assert model.startswith("wordllama ") and len(vectors["ids"]) == len(vectors["vectors"]) == 40
     again = karat_bench(
-        "-d", "data", "-r", "bm25", "-r", "flat=bm25(b=0)", "-k", "10", "-o", "runs", "--json", "-", cwd=tmp_path
+        *("-d", "data", "-r", "bm25", "-r", "flat=bm25(b=0)", "-k", "10", "-o", "runs", "--json", "-"),
+        *("--markdown", "bench.md", "--latex", "bench.tex"),
+        cwd=tmp_path,
     )
+    for name, begin in (("bench.md", "| `ndcg@10` |"), ("bench.tex", "System & ")):
+        table = next(x for x in (tmp_path / name).read_text("utf-8").splitlines() if x.startswith(begin))
+        assert "ndcg@10" in table
+    assert r"flat$^{b}$" in (tmp_path / "bench.tex").read_text("utf-8")
     document = json.loads(again.stdout)
     assert document["kind"] == "bench" and document["datasets"][0]["name"] == "data"
     saved = karat.load(str(tmp_path / "runs/result.json.gz"))
+    assert saved.conventions["embedding_model"] == model
     mean = document["datasets"][0]["result"]["runs"][0]["metrics"]["ndcg@10"]["mean"]
     assert saved["bm25"].mean["ndcg@10"] == pytest.approx(mean, rel=1e-11)
 

@@ -20,8 +20,10 @@ from karat.cli.app import app
 from karat.errors import InputError, NotComparable, UsageError
 from karat.gates.language import parse_gate
 from karat.metrics.registry import unregister
+from karat.report import markdown
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_of
+from karat.report.view import view_of
 from karat.results.figures import figure
 from karat.results.words import round_up
 from karat.stats.changes import estimate_changes
@@ -201,6 +203,20 @@ def test_a_blessed_baseline_is_small_and_gives_no_difference_with_itself(small: 
     assert [c.ties for c in found.comparisons] == [60, 60]
     better = karat.check(str(small / "karat.yaml"), ["mrr better than baseline"])
     assert better.why == "mrr did not change; it must rise (the ranked lists are identical)"
+
+
+def test_a_run_lost_nothing_against_its_own_blessing_whatever_digits_its_values_have(tmp_path: Path) -> None:
+    """ndcg@10 of one relevant doc at rank r is 1 / log2(1 + r): 12 digits of a file do not hold it."""
+    gold = {f"q{i:02}": {f"d{i}": 1} for i in range(40)}
+    run = {q: [*(f"x{j}" for j in range(1 + i % 6)), f"d{i}", *"abcdefghi"] for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, {"same": run}, "ndcg@10,map", details=True)
+    path = karat.bless(result, str(tmp_path / "base.json"))
+    held = json.loads(Path(path).read_text("utf-8"))["values"]["q00"][0]
+    assert 0 < abs(held - result.per_query("ndcg@10")["q00"]) < 1e-11
+    check = karat.check(result, ["ndcg@10 no worse than baseline by 0.01"], baseline=path)
+    assert check and view_of(check).worst_queries is None and not check.falls
+    comment = markdown.render(view_of(check))
+    assert "→" not in comment and "Queries that lost" not in comment
 
 
 def test_segments_of_a_blessed_baseline_stand_beside_the_candidates(small: Path) -> None:
@@ -587,7 +603,7 @@ def test_gold_is_no_run(small: Path) -> None:
         text = "query-id\tcorpus-id\tscore\n"
         text += "".join(f"{q}\t{doc}\t{s}\n" for q, _, d, _ in rows for doc, s in zip((d, "x"), scores, strict=True))
         (small / "run.tsv").write_text(text)
-        assert karat.evaluate(str(small / "gold.tsv"), str(small / "run.tsv"), "mrr").notes == ()
+        assert doubt not in karat.evaluate(str(small / "gold.tsv"), str(small / "run.tsv"), "mrr").notes
 
 
 def test_a_gate_on_a_metric_that_the_result_lacks_is_an_input_error(small: Path) -> None:
@@ -1069,6 +1085,16 @@ def test_init_finds_topics_of_trec_under_their_usual_names(tmp_path: Path, name:
     (tmp_path / "gold.qrels").write_text("".join(f"{i} 0 a 1\n" for i in range(301, 306)))
     assert make_starter(str(tmp_path)).summary == f"found gold gold.qrels, queries {name}; fill in runs"
     assert f"  queries: {name}\n" in karat.init(str(tmp_path))
+
+
+def test_init_knows_runs_of_trec_by_their_first_line_whatever_their_names(tmp_path: Path) -> None:
+    (tmp_path / "qrels.txt").write_text("".join(f"{i} 0 d{i} 1\n" for i in range(3)))
+    for name in ("covidex.r5.2s", "input.bm25-v2", "plain"):
+        (tmp_path / name).write_text("".join(f"{i} Q0 d{i} 1 {9 - i}.5 tag\n" for i in range(3)))
+    for name, text in (("notes", "1 Q0 words\n"), ("LICENSE", "No rank, no score.\n"), ("empty", "")):
+        (tmp_path / name).write_text(text)
+    starter = make_starter(str(tmp_path))
+    assert "gold qrels.txt, 3 runs (covidex.r5.2s, input.bm25-v2, plain)" in starter.summary
 
 
 def test_init_takes_no_other_json_for_gold(tmp_path: Path) -> None:

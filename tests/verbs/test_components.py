@@ -1309,7 +1309,10 @@ def test_components_are_a_table_in_notebooks_and_frames() -> None:
     frame = parts.to_pandas().set_index(["component", "figure"])
     assert frame.loc[("retriever", "recall@50"), "value"] == 1
     assert frame.loc[("reranker", "ndcg@1"), ["change", "value", "n"]].tolist() == [True, 1, 3]
+    change = parts.reranker.changes["ndcg@1"]
+    assert frame.loc[("reranker", "ndcg@1"), "p_adjusted"] == change.p_adjusted
     page = parts._repr_html_()
+    assert f"<td>{change.p_adjusted_text}</td><td>3</td>" in page
     assert "<td>Δ ndcg@1</td><td>+1.0000</td>" in page and "router needs `route`" in page
 
 

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 import karat
+from karat.report import latex, markdown
+from karat.report.html.sections import page_of
+from karat.report.html.source import source_of
 from karat.report.terminal import check as check_view
 from karat.report.terminal import compare as compare_view
 from karat.report.terminal import diagnose as diagnose_view
@@ -20,6 +23,7 @@ from karat.report.terminal import evaluate as evaluate_view
 from karat.report.terminal import plan as plan_view
 from karat.report.terminal import reliability as reliability_view
 from karat.report.terminal import sweep as sweep_view
+from karat.report.view import view_of
 
 GOLD = {f"q{i:02}": {f"d{i}": 1} for i in range(30)}
 GOOD = {q: [f"d{i}" if i % 3 else "x", "x" if i % 3 else f"d{i}", "y"] for i, q in enumerate(GOLD)}
@@ -140,3 +144,30 @@ def test_gold_of_another_corpus_is_serious() -> None:
     few = {f"d{i}": "text" for i in range(29)}
     result = karat.evaluate(GOLD, {"good": GOOD}, "map", docs=few)
     assert result.warnings == () and any("1 of 30 distinct relevant docs" in text for text in result.notes)
+
+
+def test_a_run_is_known_by_its_name_or_its_number() -> None:
+    result = run_result()
+    assert [result[i].name for i in (0, 1, -1)] == ["good", "fair", "bad"]
+    with pytest.raises(karat.ResultError, match=r"no run number 3 in this result, which holds 3 runs"):
+        _ = result[3]
+
+
+def test_outputs_name_no_level_where_there_are_no_intervals(capsys: pytest.CaptureFixture[str]) -> None:
+    result = karat.evaluate(GOLD, {"good": GOOD, "fair": FAIR}, "map", method="none", confidence=0.99)
+    compared = karat.compare(GOLD, {"good": GOOD, "fair": FAIR}, "map", method="none", confidence=0.99)
+    evaluate_view.show(result, "gold")
+    compare_view.show(compared)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "intervals=none" in printed and " · no intervals · " in printed
+    texts = [latex.render(view_of(compared)), markdown.render(view_of(compared)), printed]
+    texts.append(page_text(compared))
+    assert not any("99" in text for text in texts)
+    with_intervals = karat.compare(GOLD, {"good": GOOD, "fair": FAIR}, "map", confidence=0.99)
+    assert "99\\% confidence" in latex.render(view_of(with_intervals)) and "99%" in page_text(with_intervals)
+
+
+def page_text(compared: karat.Comparison) -> str:
+    """What the page says of the scope and the facts."""
+    page = page_of(source_of(compared))
+    return f"{page.scope} {page.facts}"

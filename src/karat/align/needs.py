@@ -36,6 +36,14 @@ if TYPE_CHECKING:
     from karat.read.embeddings import Embeddings
 
 
+def _by_subtopic(measures: Sequence[Measure]) -> str:
+    """The name of the first measure of embeddings that looks at the gold's subtopics instead, where it has one."""
+    measure = next(m for m in measures if "embeddings" in m.needs)
+    if ("kind", "subtopic") not in measure.metric.needs_when:
+        return ""
+    return f". By the subtopics of the gold it is {replace(measure, params=(('kind', 'subtopic'),)).name}"
+
+
 @dataclass(frozen=True)
 class Needs:
     """What metrics need beyond the judged docs, and the metrics that do."""
@@ -73,7 +81,7 @@ class Needs:
             raise UsageError(
                 f"{needs.first('embeddings')} needs the embeddings of the docs; give them with embeddings= "
                 "(--embeddings FILE, dataset.embeddings in karat.yaml): a .npy matrix with its ids beside it, .npz, "
-                "Parquet or a dict"
+                f"Parquet or a dict{_by_subtopic(own)}"
             ).about(needs.first("embeddings"))
         if "embeddings" in parts:
             from karat.read.embeddings import embeddings_of

@@ -281,13 +281,23 @@ def lookup(name: str) -> Metric:
     return match[0]
 
 
+_LEVEL = re.compile(r"(?P<name>.+)-l(?P<rel>\d+)(?P<cut>@.+)", re.IGNORECASE)
+
+
 def unknown(name: str, written: str) -> MetricError:
     """The error for an unknown name, with the nearest known one."""
     after = written.partition(".")[2].strip()
     if is_known(re.split(r"[@(.]", after)[0]):  # a metric behind a prefix that it does not take
         return MetricError(f"unknown metric {written!r}; did you mean {after!r}? See: karat metrics")
+    if level := _LEVEL.fullmatch(written):  # ranx writes the level last
+        metric = resolve(level["name"])
+        if metric is not None and any(p.name == "rel" for p in metric[0].params):
+            meant = f"{level['name']}{level['cut']}-l{level['rel']}"
+            return MetricError(f"unknown metric {written!r}; did you mean {meant!r}? See: karat metrics")
+        if metric is not None:
+            return MetricError(f"unknown metric {written!r}: {metric[0].name} takes no level of relevance (rel)")
     near = nearest(normalize(name), list(_spellings))
-    hint = f"; did you mean {written.lower().replace(normalize(name), near, 1)!r}?" if near else "."
+    hint = f"; did you mean {written.lower().replace(name.lower(), near, 1)!r}?" if near else "."
     return MetricError(f"unknown metric {written!r}{hint} See: karat metrics")
 
 

@@ -140,9 +140,10 @@ def _outcome(view: View, i: int, j: int, metric: str) -> str | None:
 
 def _caption(view: View, *, bold: bool, marked: bool) -> list[str]:
     """What the marks mean: the intervals, the test, and what it was adjusted over."""
-    level = f"{view.result.runs[0].sampling.confidence * 100:g}"
+    sampling = view.result.runs[0].sampling
+    what = rf"{sampling.confidence * 100:g}\% confidence intervals" if sampling.level else "Values"
     best = " Best values in bold." if bold else ""
-    notes = [rf"{level}\% confidence intervals over {text(_sizes(view))}.{best}"]
+    notes = [f"{what} over {text(_sizes(view))}.{best}"]
     if view.pairs:
         test = describe_tests(view.pairs.values())
         families = dict.fromkeys(str(d.family) for d in view.decisions if d.segment is None and d.family is not None)

@@ -15,7 +15,7 @@ from karat.report.sweep import LEGEND, curve_table, headline
 from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_runs
 from karat.results.decisions import Decision, describe_families
-from karat.results.figures import estimate_figure, figure, percent_text
+from karat.results.figures import estimate_figure, figure
 from karat.results.reading import readings_text
 from karat.results.remarks import Remark
 from karat.results.words import (
@@ -373,11 +373,11 @@ def _metrics(view: View) -> str:
             delta = _change(decision, view.shared_levels(decision)) if decision is not None else text(value.interval)
             cells += [value.text, delta]
         rows.append(cells)
-    level = percent_text(view.result.runs[0].sampling.confidence)
+    level = view.result.runs[0].sampling.level
     what = "Δ" if view.decisions else ""
     head = ["metric", *([text(base.label)] if base is not None else [])]
     for system in systems:
-        head += [text(system.name), f"{what} [{level}]".strip()]
+        head += [text(system.name), f"{what} [{level}]".strip() if level else what]
     hidden = [plural(others, "more metric")] if others > 0 else []
     if len(view.candidates) > RUNS:
         hidden.append(plural(len(view.candidates) - RUNS, "more run"))

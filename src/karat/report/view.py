@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Literal
 from karat.gates.groups import group_gates
 from karat.metrics.grammar import choose_primary, parse
 from karat.records import dataclass
+from karat.results.falls import Fall, find_falls
 from karat.results.figures import SAME, change_text, figure
 from karat.results.remarks import Remark, describe_size, remarks_of
 from karat.results.result import Result, RunResult
-from karat.results.words import BASELINE, SharedLevels, conventions_text, plural, segment_text
+from karat.results.words import BASELINE, SharedLevels, conventions_text
 from karat.stats.defaults import ALPHA, DRAWS
 
 if TYPE_CHECKING:
@@ -61,24 +62,6 @@ class System:
 
 
 @dataclass(frozen=True)
-class Fall:
-    """What is significantly worse than the baseline, and where the same metric fell in segments too."""
-
-    decision: Decision
-    segments: tuple[Decision, ...] = ()
-
-    @property
-    def statement(self) -> str:
-        """In words: the decision, and the segments with the largest falls."""
-        if not self.segments:
-            return self.decision.statement
-        largest = sorted(self.segments, key=lambda d: -abs(d.delta))
-        names = "; ".join(segment_text(d.segment) for d in largest[:QUERIES])
-        more = plural(len(largest) - QUERIES, "more segment")
-        rest = f"; and in {more}" if len(largest) > QUERIES else ""
-        return self.decision.state(f"; also where {names}{rest}")
-
-
 @dataclass(frozen=True)
 class QueryChange:
     """A query with its text and what became of it."""
@@ -151,13 +134,7 @@ class View:
     @cached_property
     def falls(self) -> tuple[Fall, ...]:
         """What is significantly worse than the baseline: over all queries with its segments, then segments alone."""
-        worse = [d for d in self.decisions if d.outcome == "worse"]
-        parts: dict[tuple[str, str], list[Decision]] = {}
-        for d in worse:
-            if d.segment is not None:
-                parts.setdefault((d.candidate, d.metric), []).append(d)
-        whole = [Fall(d, tuple(parts.pop((d.candidate, d.metric), ()))) for d in worse if d.segment is None]
-        return (*whole, *(Fall(d) for rest in parts.values() for d in rest))
+        return find_falls(self.decisions)
 
     def decision(self, run: str, metric: str) -> Decision | None:
         """What was decided of a run and a metric over all queries."""

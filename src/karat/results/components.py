@@ -11,7 +11,7 @@ from karat.metrics.component_figures import place_of
 from karat.records import dataclass
 from karat.results.decision_document import ComparisonJson, read_decision
 from karat.results.decisions import Decision, number
-from karat.results.figures import share_figure
+from karat.results.figures import p_text, share_figure
 from karat.results.table import Cell, Table, Tabular
 from karat.stats.intervals import Interval
 from karat.store.codec import as_plain, rounded
@@ -136,15 +136,18 @@ class Components(Tabular):
         rows: list[tuple[Cell, ...]] = []
         cells: list[tuple[str, ...]] = []
         for part in self.parts:
-            levels = [(name, one, False) for name, one in part.figures.items()]
-            changes = [(name, one.difference, True) for name, one in part.changes.items()]
-            for name, one, change in [*levels, *changes]:
-                share = share_figure(one.estimate, one.low, one.high, difference=change)
-                rows.append((part.name, name, change, one.estimate, one.low, one.high, one.n))
-                cells.append((part.name, f"Δ {name}" if change else name, share.text, share.interval, f"{one.n:,}"))
-        columns = ("component", "figure", "change", "value", "low", "high", "n")
+            figures = [(name, one, None) for name, one in part.figures.items()]
+            changes = [(name, change.difference, change) for name, change in part.changes.items()]
+            for name, one, change in [*figures, *changes]:
+                share = share_figure(one.estimate, one.low, one.high, difference=change is not None)
+                p, adjusted = (change.p.get(change.decided_by, math.nan), change.p_adjusted) if change else (None, None)
+                rows.append((part.name, name, change is not None, one.estimate, one.low, one.high, one.n, p, adjusted))
+                tests = (p_text(p), change.p_adjusted_text) if change is not None and p is not None else ("", "")
+                label = name if change is None else f"Δ {name}"
+                cells.append((part.name, label, share.text, share.interval, *tests, f"{one.n:,}"))
+        columns = ("component", "figure", "change", "value", "low", "high", "n", "p", "p_adjusted")
         missing = [f"{name} {reason}" for name, reason in self.missing.items()]
-        heads = ("component", "figure", "value", "interval", "n")
+        heads = ("component", "figure", "value", "interval", "p", "p adj.", "n")
         return Table(columns, rows, heads, cells, "; ".join(missing), self.notes)
 
     def document(self) -> ComponentsJson:

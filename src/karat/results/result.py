@@ -38,7 +38,7 @@ from karat.results.sampling import NONE, Sampling, split_fields
 from karat.results.table import Documented, Table, Tabular
 from karat.results.top_lists import GoldDoc, TopDoc, TopLists
 from karat.results.values import SegmentResult, aggregate, estimate, pool, spread, statistic_of
-from karat.results.words import queries_text
+from karat.results.words import plural, queries_text
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -381,7 +381,12 @@ class Result(Documented):
             self.judge.fingerprint if self.judge is not None else None,
         )
 
-    def __getitem__(self, name: str) -> RunResult:
+    def __getitem__(self, name: str | int) -> RunResult:
+        """A run by its name, or by its number from 0."""
+        if isinstance(name, int):
+            if not -len(self.runs) <= name < len(self.runs):
+                raise ResultError(f"no run number {name} in this result, which holds {plural(len(self.runs), 'run')}")
+            return self.runs[name]
         for run in self.runs:
             if run.name == name:
                 return run

@@ -19,6 +19,7 @@ from karat.read.columns import number_of
 from karat.read.problems import Problems
 from karat.read.query_fields import day_field, read_field
 from karat.records import dataclass
+from karat.results.figures import percent_text
 from karat.results.words import condition_text, segment_text
 from karat.stats.aggregates import IntervalChoice
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
@@ -79,6 +80,11 @@ class Sampling:
     def sequential(self) -> bool:
         """Whether intervals hold at every look."""
         return self.added is not None
+
+    @property
+    def level(self) -> str:
+        """The level of the intervals as outputs name it; empty where there are none."""
+        return "" if self.method == "none" else percent_text(self.confidence)
 
     def choice(self, threads: int = 1) -> IntervalChoice:
         """How intervals are found."""

@@ -29,6 +29,8 @@ class Table:
     caption: str = ""
     notes: Sequence[str] = ()
     """What to know before believing the figures."""
+    more: Sequence[Table] = ()
+    """What a reader sees below the cells, such as the differences from a baseline."""
 
     def to_html(self) -> str:
         """Caption, cells and notes as HTML, in which every name is text."""
@@ -39,14 +41,16 @@ class Table:
         caption = f"<p>{escape(self.caption)}</p>" if self.caption else ""
         notes = "".join(f"<li>{escape(text)}</li>" for text in self.notes)
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f"{caption}{table}{f'<ul>{notes}</ul>' if notes else ''}"
+        more = "".join(below.to_html() for below in self.more)
+        return f"{caption}{table}{more}{f'<ul>{notes}</ul>' if notes else ''}"
 
     def to_text(self) -> str:
-        """The cells in columns."""
+        """The cells in columns, then the tables below them."""
         lines = [self.heads, *self.cells]
         widths = [max(len(row[i]) for row in lines) for i in range(len(self.heads))]
         rows = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in lines)
-        return "\n".join(rows)
+        below = (text for table in self.more for text in ("", *filter(None, (table.caption,)), table.to_text()))
+        return "\n".join((*rows, *below))
 
     def to_dict(self) -> dict[str, list[Cell]]:
         """Each column's values."""

@@ -34,6 +34,7 @@ from karat.model.engine import Engine
 from karat.model.option import options_of
 from karat.records import dataclass
 from karat.results.differences import PairedComparison, decide, decide_others
+from karat.results.falls import Fall, find_falls
 from karat.results.fingerprints import of_candidates
 from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import check_comparable
@@ -43,7 +44,7 @@ from karat.results.words import BASELINE, mark_baseline, plural
 from karat.stats.defaults import DRAWS
 from karat.store.looks import Look, read_looks, record_look
 from karat.verbs.baseline import check_opponents, find_baseline, resolve_baseline
-from karat.verbs.compare import DEFAULT_TESTS
+from karat.verbs.compare import DEFAULT_TESTS, overall_table
 from karat.verbs.evaluate import evaluate
 from karat.verbs.warn import gives_warnings
 
@@ -125,6 +126,11 @@ class Check(Documented):
         return decide_others(self.baseline, runs, self.comparisons, DEFAULT_TESTS)
 
     @property
+    def falls(self) -> tuple[Fall, ...]:
+        """What is significantly worse than the baseline, whether a gate asks for it or not."""
+        return find_falls(self.comparisons)
+
+    @property
     def baseline_name(self) -> str:
         """What the baseline is called beside the runs."""
         return mark_baseline(self.baseline) if self.baseline is not None else ""
@@ -172,7 +178,7 @@ class Check(Documented):
         return (*([self.second_look] if self.second_look else ()), *serious)
 
     def table(self) -> Table:
-        """A row for each gate, run and segment: what was measured, and the outcome."""
+        """A row for each gate, run and segment: what was measured, and the outcome; below, Δ and p of all metrics."""
         columns = ("outcome", "level", "run", "gate", "segment", "metric", "value", "low", "high", "n", "threshold")
         rows = [
             (r.outcome, r.gate.level, r.run, label_gate(r.gate), r.where or None, r.gate.metric)
@@ -191,7 +197,9 @@ class Check(Documented):
             for r in self.rows
         ]
         heads = ("outcome", "run", "gate", "value", "queries", "note")
-        return Table(columns, rows, heads, cells, f"{self.verdict}: {self.why}", self.notes)
+        notes = (*(f"significantly worse: {fall.statement}" for fall in self.falls), *self.notes)
+        caption = f"{self.verdict}: {self.why}"
+        return Table(columns, rows, heads, cells, caption, notes, overall_table(self.comparisons))
 
     def document(self) -> DocumentJson:
         """The document that `--json` writes."""

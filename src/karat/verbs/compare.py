@@ -396,6 +396,25 @@ def noise_of(qrels: Any, replicates: Any, result: Result, settings: Settings) ->
     return out
 
 
+def overall_table(rows: Iterable[Decision], *, title: str = "") -> tuple[Table, ...]:
+    """The decisions over all queries, to stand below a table of values; nothing where nothing was compared."""
+    overall = [row for row in rows if row.segment is None]
+    if not overall:
+        return ()
+    table = decisions_table(overall)
+    head = f"{title}: " if title else ""
+    place = table.heads.index("segment")
+    heads, *cells = ([*line[:place], *line[place + 1 :]] for line in (table.heads, *table.cells))
+    return (
+        replace(
+            table,
+            heads=heads,
+            cells=cells,
+            caption=f"{head}against {overall[0].baseline}; {table.caption or 'no p is adjusted'}",
+        ),
+    )
+
+
 def decisions_table(rows: Sequence[Decision]) -> Table:
     """Decisions as a table; a reader sees those over all queries first."""
     columns = (

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 DEPTH, MOST = 3, 500
 TOPICS = re.compile(r"(?<![a-z])topics?(?![a-z])|\.sgml?$", re.IGNORECASE)
 """Names of other files that may be TREC topics: `topics.301-350`, which ends as nothing else does."""
+RUN_LINE = re.compile(rb"\s*\S+[ \t]+[Qq]?0[ \t]+\S+[ \t]+\d+[ \t]+[-+.\deE]+[ \t]+\S+[ \t]*\r?\n")
+LINE = 1024
+"""Bytes of a file without a known ending that are looked at."""
 SKIPPED = {"node_modules", "__pycache__", "venv", "site-packages", "dist", "build"}
 SEGMENTS = ("language", "lang", "locale", "topic", "category", "domain", "intent", "difficulty", "source", "type")
 RUNS = 10
@@ -169,7 +172,8 @@ def _find_files(folder: str) -> FolderFiles:
     for path in _files(folder):
         try:
             head = read_head(path)
-            if not _has_ending(path) and recognise_format(InputFile(path, head)).name != "topics":
+            topics = not _has_ending(path) and TOPICS.search(os.path.basename(path)) is not None
+            if topics and recognise_format(InputFile(path, head)).name != "topics":
                 continue
             role = detect_role(path, head)
             sure = begins_results(head) or (role == "qrels" and holds_cases(path))
@@ -230,11 +234,22 @@ def _files(folder: str) -> Iterator[str]:
         deep = os.path.relpath(place, folder).count(os.sep) + (place != folder)
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in SKIPPED) if deep < DEPTH else []
         for name in sorted(names):
-            if (_has_ending(name) or TOPICS.search(name)) and not name.startswith("."):
-                count += 1
-                if count > MOST:
-                    return
-                yield os.path.join(place, name)
+            path = os.path.join(place, name)
+            if name.startswith(".") or not (_has_ending(name) or TOPICS.search(name) or _begins_as_run(path)):
+                continue
+            count += 1
+            if count > MOST:
+                return
+            yield path
+
+
+def _begins_as_run(path: str) -> bool:
+    """Whether the first line is one of a TREC run: such files end in all ways, or in none."""
+    try:
+        with open(path, "rb") as file:
+            return RUN_LINE.match(file.read(LINE)) is not None
+    except OSError:
+        return False
 
 
 def _evaluate_runs(files: FolderFiles, fields: list[str]) -> Result | None:

@@ -19,7 +19,13 @@ from karat.read.objects import is_finite, text_id
 def score(metric: str | Measure, retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any, float]) -> float:
     """One metric of one list: docs in their order, against docs that are relevant or have grades."""
     measure = metric if isinstance(metric, Measure) else parse(metric)
-    rankings = _one_query(retrieved, relevant)
+    return _score(f'score("{measure.name}", ', measure, retrieved, relevant)
+
+
+def _score(call: str, measure: Measure, retrieved: Sequence[Any], relevant: Any, end: str = "") -> float:
+    """A metric of one list; `call` and `end` are how the caller is written around its two lists."""
+    example = f'karat.{call}["d1", "d2", "d3"], {{"d1": 3, "d3": 1}}{end})'
+    rankings = _one_query(retrieved, relevant, example)
     if measure.needs != GOLD_ALONE:
         rankings = _with_items(measure, rankings, retrieved)
     return float(measure(rankings)[0])
@@ -39,7 +45,7 @@ def _with_items(measure: Measure, rankings: Rankings, retrieved: Sequence[Any]) 
     return replace(rankings, items=Items(rows * 0, rows + 1, first, none, np.full(1, np.nan)))
 
 
-def _one_query(retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any, float]) -> Rankings:
+def _one_query(retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any, float], example: str) -> Rankings:
     if isinstance(retrieved, (str, bytes, set, frozenset)) or not isinstance(retrieved, Iterable):
         raise InputError(f"retrieved must be a list of doc ids, best first, found a {type(retrieved).__name__}")
     if isinstance(relevant, (str, bytes)) or not isinstance(relevant, Iterable):
@@ -48,8 +54,10 @@ def _one_query(retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any
     for doc, grade in grades:
         if not is_finite(grade):
             raise InputError(f"doc {doc!r}: grade must be a finite number, found {shown(grade)}")
-    gold = dict(zip(_distinct((doc for doc, _ in grades), "relevant"), (float(g) for _, g in grades), strict=True))
-    docs = _distinct(retrieved, "retrieved")
+    gold = dict(
+        zip(_distinct((doc for doc, _ in grades), "relevant", example), (float(g) for _, g in grades), strict=True)
+    )
+    docs = _distinct(retrieved, "retrieved", example)
     hits = [(rank, gold[doc]) for rank, doc in enumerate(docs, start=1) if doc in gold]
     ideal = np.array(sorted(gold.values(), reverse=True), dtype=np.float64)
     return Rankings(
@@ -63,14 +71,14 @@ def _one_query(retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any
     )
 
 
-def _distinct(docs: Iterable[Any], argument: str) -> list[str]:
+def _distinct(docs: Iterable[Any], argument: str, example: str) -> list[str]:
     """The ids of docs; one that appears twice is an error, since it is the sign of a list of grades."""
     ids = [_id(doc) for doc in docs]
     if len(set(ids)) < len(ids):
         repeated = next(doc for i, doc in enumerate(ids) if doc in ids[:i])
         raise InputError(
             f"{argument}: doc {shown(repeated)} appears twice; expected doc ids, each once. Grades go into a dict: "
-            'karat.ndcg_at_k(["d1", "d2", "d3"], {"d1": 3, "d3": 1}, k=5)'
+            f"{example}"
         )
     return ids
 
@@ -82,60 +90,62 @@ def _id(doc: Any) -> str:
     return text
 
 
-def _at(name: str, k: int | None) -> Measure:
-    return parse(name if k is None else f"{name}@{k}")
+def _at(function: str, name: str, k: int | None, retrieved: Sequence[Any], relevant: Any) -> float:
+    """The metric that a function is about, up to a rank."""
+    measure = parse(name if k is None else f"{name}@{k}")
+    return _score(f"{function}(", measure, retrieved, relevant, "" if k is None else f", k={k}")
 
 
 def hit_at_k(retrieved: Sequence[Any], relevant: Any, k: int) -> float:
     """1 if a relevant doc is in the top k, else 0."""
-    return score(_at("hit", k), retrieved, relevant)
+    return _at("hit_at_k", "hit", k, retrieved, relevant)
 
 
 def precision_at_k(retrieved: Sequence[Any], relevant: Any, k: int) -> float:
     """Relevant docs in the top k / k."""
-    return score(_at("precision", k), retrieved, relevant)
+    return _at("precision_at_k", "precision", k, retrieved, relevant)
 
 
 def recall_at_k(retrieved: Sequence[Any], relevant: Any, k: int) -> float:
     """Relevant docs in the top k / all relevant docs."""
-    return score(_at("recall", k), retrieved, relevant)
+    return _at("recall_at_k", "recall", k, retrieved, relevant)
 
 
 def f1_at_k(retrieved: Sequence[Any], relevant: Any, k: int) -> float:
     """The harmonic mean of precision and recall in the top k."""
-    return score(_at("f1", k), retrieved, relevant)
+    return _at("f1_at_k", "f1", k, retrieved, relevant)
 
 
 def reciprocal_rank(retrieved: Sequence[Any], relevant: Any, k: int | None = None) -> float:
     """1 / rank of the first relevant doc."""
-    return score(_at("mrr", k), retrieved, relevant)
+    return _at("reciprocal_rank", "mrr", k, retrieved, relevant)
 
 
 def average_precision(retrieved: Sequence[Any], relevant: Any, k: int | None = None) -> float:
     """The mean over relevant docs of the precision at their ranks."""
-    return score(_at("map", k), retrieved, relevant)
+    return _at("average_precision", "map", k, retrieved, relevant)
 
 
 def ndcg_at_k(retrieved: Sequence[Any], relevant: Any, k: int | None = None) -> float:
     """Discounted gain in the top k over that of the ideal order."""
-    return score(_at("ndcg", k), retrieved, relevant)
+    return _at("ndcg_at_k", "ndcg", k, retrieved, relevant)
 
 
 def wrecall_at_k(retrieved: Sequence[Any], relevant: Any, k: int | None = None) -> float:
     """Grades found in the top k / all gold grades."""
-    return score(_at("wrecall", k), retrieved, relevant)
+    return _at("wrecall_at_k", "wrecall", k, retrieved, relevant)
 
 
 def r_precision(retrieved: Sequence[Any], relevant: Any, k: int | None = None) -> float:
     """Precision at as many docs as are relevant; it takes no cutoff."""
-    return score(_at("rprec", k), retrieved, relevant)
+    return _at("r_precision", "rprec", k, retrieved, relevant)
 
 
 def err_at_k(retrieved: Sequence[Any], relevant: Any, k: int | None = None) -> float:
     """Expected reciprocal rank."""
-    return score(_at("err", k), retrieved, relevant)
+    return _at("err_at_k", "err", k, retrieved, relevant)
 
 
 def rbp_at_k(retrieved: Sequence[Any], relevant: Any, k: int | None = None) -> float:
     """Rank-biased precision with p = .8."""
-    return score(_at("rbp", k), retrieved, relevant)
+    return _at("rbp_at_k", "rbp", k, retrieved, relevant)

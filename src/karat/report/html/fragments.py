@@ -176,7 +176,7 @@ def facts_of(source: Source) -> list[tuple[str, str]]:
     resamples = f"{sampling.resamples:,} resamples, seed {sampling.seed}"
     method = "each by what suits its metric" if sampling.method == "auto" else f"all by {sampling.method}"
     method = "betting, anytime-valid where possible" if sampling.sequential else method
-    facts.append(("intervals", f"{sampling.confidence:.0%}, {method}; {resamples}"))
+    facts.append(("intervals", f"{sampling.level}, {method}; {resamples}" if sampling.level else "none"))
     if all(run.top is None for run in result.runs) and not all(run.is_without_gold for run in result.runs):
         facts.append(("left out", "ranked lists, curves, misses and diagnosis: measured without details=True"))
     names = [r.name for r in result.runs]

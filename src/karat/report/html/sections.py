@@ -279,7 +279,7 @@ def _scope(source: Source) -> str:
                 cut(plain(source.dataset), WORD),
                 describe_size(runs),
                 f"{len(runs)} runs" if len(runs) > 2 else "",
-                f"{runs[0].sampling.confidence:.0%} intervals",
+                f"{runs[0].sampling.level or 'no'} intervals",
                 "not for publication" if any(few_cases(r) is not None for r in runs) else "",
             ),
         )

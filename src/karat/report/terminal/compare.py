@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from karat.report.terminal.console import colour_of, console, grid, head_of, lay_runs, least_width, line, note, wrapped
 from karat.report.terminal.evaluate import show_judged
 from karat.results.decisions import TEST_LABELS, Decision, describe_families
-from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
+from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text
 from karat.results.words import FEW_MARK, conventions_text, describe_few, plain, plural, segment_text
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
     for text in comparison.own_notes:
         out.print(note(plain(text), serious=True))
     sampling = comparison.result.runs[0].sampling
-    level, ratios = percent_text(sampling.confidence), any(r.scale == "ratio" for r in comparison.rows)
+    ratios = any(r.scale == "ratio" for r in comparison.rows)
     parts = (
         "Δ = candidate − baseline" + (", × = candidate / baseline" if ratios else ""),
-        f"intervals {level}",
+        f"intervals {sampling.level}" if sampling.level else "no intervals",
         describe_families(comparison.rows) or "no p is adjusted",
         f"seed {sampling.seed}",
         plain(conventions_text(comparison.result.conventions)),

@@ -12,7 +12,7 @@ from karat.report.terminal.console import cutoffs as cutoffs
 from karat.report.terminal.console import progress as progress
 from karat.report.words import order_text
 from karat.results.depths import depth_of, find_depth_gap
-from karat.results.figures import SAME, estimate_figure, figure, percent_text, variance_figure
+from karat.results.figures import SAME, estimate_figure, figure, variance_figure
 from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
 from karat.results.remarks import describe_size
@@ -200,7 +200,7 @@ def show_remarks(out: Output, result: Result, gold: str, verbose: bool) -> None:
 def show_scope(out: Output, result: Result, gold: str, *, saved: bool = False) -> None:
     """Over which queries and by which conventions the values are; of a `saved` result, `gold` is its file."""
     sampling = result.runs[0].sampling
-    conventions = {"intervals": percent_text(sampling.confidence), "score_precision": "float64", **result.conventions}
+    conventions = {"intervals": sampling.level or "none", "score_precision": "float64", **result.conventions}
     count = describe_size(result.runs)
     source = f"{'saved result' if saved else 'gold'} {plain(os.path.basename(gold))}" if gold else "no gold"
     out.print(

@@ -32,7 +32,7 @@ from karat.verbs.bench.languages import Languages, over_languages
 from karat.verbs.bench.runner import PART, LogState, Progress, Task, TaskFacts, inspect_log, run, slug
 from karat.verbs.bench.vectors import make_vectors
 from karat.verbs.bench.warnings import list_warnings, unknown_ids
-from karat.verbs.compare import Comparison, TestOptions, compare
+from karat.verbs.compare import Comparison, TestOptions, compare, overall_table
 from karat.verbs.evaluate import evaluate
 from karat.verbs.warn import gives_warnings
 
@@ -74,6 +74,17 @@ class DatasetBench(Tabular):
     def remarks(self) -> tuple[Remark, ...]:
         """What every output says of the data behind the figures."""
         return self.result.remarks
+
+    def table(self) -> Table:
+        """Values of the runs, as those of a result; below, what differs from the baseline."""
+        return replace(self.result.table(), notes=self.notes, more=self.compared())
+
+    def compared(self, title: str = "") -> tuple[Table, ...]:
+        """What differs from the baseline; nothing where there is one run."""
+        return overall_table(self.comparison.rows, title=title) if self.comparison is not None else ()
+
+    def __repr__(self) -> str:
+        return f"DatasetBench({self.dataset.name}: {', '.join(run.name for run in self.result)})"
 
     @property
     def document(self) -> Result | Comparison:
@@ -128,7 +139,7 @@ class Bench(Documented):
         return f"Bench({'; '.join(parts)})"
 
     def table(self) -> Table:
-        """A row for each dataset, system and metric; a reader sees a row for each dataset and system."""
+        """A row for each dataset, system and metric; a reader sees one for each system, and what differs."""
         systems = [(p.dataset.name, run) for p in self.parts for run in p.result]
         rows = [
             (name, run.name, m, one.estimate, one.low, one.high, one.n)
@@ -141,7 +152,8 @@ class Bench(Documented):
             for name, run in systems
         ]
         columns = ("dataset", "run", "metric", "value", "low", "high", "n")
-        return Table(columns, rows, ("dataset", "run", *metrics), cells, notes=self.notes)
+        more = tuple(table for p in self.parts for table in p.compared(p.dataset.name))
+        return Table(columns, rows, ("dataset", "run", *metrics), cells, notes=self.notes, more=more)
 
     def document(self) -> DocumentJson:
         """The document that `--json` writes."""
