@@ -395,13 +395,26 @@ class _Figure:
     def around(
         self, values: Floats, units: Units, bounds: tuple[float, float], level: float, resamples: int, seed: int
     ) -> Interval:
-        """The interval for queries like these, as results have it: the values do not know how far labels may be off."""
-        scale = bounds if all(map(math.isfinite, bounds)) else None
-        statistic = Statistic("mean", bounds=(-math.inf, None), usual=scale)
-        choice = IntervalChoice(level, resamples=resamples, seed=seed)
-        everything = [np.arange(len(values))]
-        ((found,),) = estimate_figures([values + self.shift], [statistic], units, everything, choice)
+        """The interval for queries like these: the values do not know how far labels may be off."""
+        found = population_interval(values + self.shift, units, bounds, level, resamples=resamples, seed=seed)
         return self.doubt.widen(found, level).clip(*bounds)
+
+
+def population_interval(
+    values: Floats,
+    units: Units,
+    bounds: tuple[float, float],
+    confidence: float = CONFIDENCE,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Interval:
+    """The mean over queries like these, as results have it: values may be beyond the bounds, and it is not."""
+    usual = bounds if all(map(math.isfinite, bounds)) else None
+    choice = IntervalChoice(confidence, resamples=resamples, seed=seed)
+    statistic = Statistic("mean", bounds=(-math.inf, None), usual=usual)
+    ((found,),) = estimate_figures([values], [statistic], units, [np.arange(len(values))], choice)
+    return found
 
 
 def _units(size: int, units: Units | None) -> Units:
