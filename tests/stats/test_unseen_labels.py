@@ -14,8 +14,9 @@ from karat.results.sampling import Sampling
 from karat.results.values import estimate
 from karat.stats.intervals import ALL_EQUAL, Interval
 from karat.stats.prediction_powered import CorrectedValues, Labels, correct_by_query
+from karat.stats.resample import Units
 from karat.stats.survey import Survey
-from karat.stats.unseen_labels import CERTAIN, LabelDoubt, LabelledParts, Reach
+from karat.stats.unseen_labels import CERTAIN, LabelDoubt, LabelledParts, Reach, keep_apart
 
 SMALL = 1e-9
 
@@ -91,6 +92,44 @@ class TestReach:
         assert math.isnan(doubt.widen(Interval(0.9, math.nan, math.nan, ALL_EQUAL, 9), 0.95).low)
 
 
+class TestDifferences:
+    def test_differences_spread_as_far_as_labels_leave_open(self) -> None:
+        """Reaches of .3 and .4 at 95%, nothing of them shown: a standard error of .5 / 1.96 where queries differ."""
+        differences = np.where(np.arange(40) < 30, 0.1, 0.0)
+        doubts = [LabelDoubt.of(reach, 0.0, 0.95) for reach in (Reach(0.0, 0.3), Reach(0.4, 0.0))]
+        added = keep_apart(differences, *doubts, Units.of(40))
+        assert added.sum() == pytest.approx(0) and not added[30:].any()
+        assert math.sqrt((added**2).sum()) / 40 == pytest.approx(0.5 / 1.959964)
+
+    def test_errors_that_were_seen_and_runs_that_do_not_differ_need_none(self) -> None:
+        seen = LabelDoubt.of(Reach(0.3, 0.3), 0.2 / 1.959964, 0.95, seen=99)
+        assert seen.hidden == pytest.approx([math.sqrt(0.3**2 - 0.2**2) / 100 / -math.log(0.025)] * 2)
+        unseen = LabelDoubt.of(Reach(0.3, 0.3), 0.0, 0.95)
+        assert not keep_apart(np.zeros(40), unseen, unseen, Units.of(40)).any()
+
+    def test_a_judge_that_errs_where_few_labels_are_decides_no_comparison(self) -> None:
+        """Both runs are as good, and the judge misses 4% of what the second one alone returns."""
+        rng, size, holds = np.random.default_rng(9), 20 * 250, []
+        query, ranks = np.repeat(np.arange(250), 20), np.r_[np.arange(1, 11), np.zeros(10, dtype=int)]
+        runs = np.tile(ranks, 250), np.tile(np.r_[ranks[:5], np.zeros(5, dtype=int), 6:11, np.zeros(5, dtype=int)], 250)
+        alone = (runs[1] > 0) & (runs[0] == 0)
+        for _ in range(60):
+            human = (rng.random(size) < np.where((runs[0] > 0) | alone, 0.98, 0.3)).astype(float)
+            judge = np.where(rng.random(size) < np.where(alone, 0.04, 0.0), 1 - human, human)
+            row = np.concatenate([rng.choice(np.flatnonzero(judge == g), 50, replace=False) for g in (0, 1)])
+            labels = Labels(row, human[row], survey_by_grade(judge, row, "planted"))
+            none = np.zeros(size, dtype=bool)
+            one, two = (
+                correct_metric(parse("precision@10"), JudgedPairs(250, query, rank, judge, none), labels, resamples=20)
+                for rank in runs
+            )
+            values = two.values - one.values
+            values += keep_apart(values, one.doubt, two.doubt, Units.of(250))
+            half = 1.959964 * values.std(ddof=1) / math.sqrt(250)
+            holds.append(abs(values.mean()) <= half)
+        assert np.mean(holds) >= 0.925
+
+
 @pytest.mark.parametrize("queries, labels", [(3, 8), (22, 40), (22, 400), (60, 60), (8, 158)])
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.5, 0.97, 1.0])
 @pytest.mark.parametrize("wrong", [0.0, 0.05, 0.5, 1.0])
@@ -138,7 +177,7 @@ def test_whole_queries_on_which_people_and_judge_agree_leave_doubt(share: float,
     [((0.97, 0.3), (0.04, 0.1)), ((0.03, 0.1), (0.04, 0.1)), ((0.98, 0.3), (0.0, 0.2)), ((0.6, 0.3), (0.15, 0.2))],
 )
 def test_intervals_hold_with_few_labels(shares: tuple[float, float], errors: tuple[float, float]) -> None:
-    """Some 20 labels in the top 10: by their spread alone, intervals hold 26 to 74% near 1 (bench/judges.py)."""
+    """Some 20 labels in the top 10: near 0 and 1 most of them agree with the judge, and have hardly any spread."""
     rng, holds = np.random.default_rng(8), []
     for _ in range(120):
         pairs, human, labels = draw(rng, 40, 40, shares, errors)

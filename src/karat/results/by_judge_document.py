@@ -88,10 +88,11 @@ class CorrectedFigureJson(Struct, forbid_unknown_fields=True, frozen=True):
         Number | UnsetType, Meta(description="What the mean of the saved values lacks to what gold and labels allow.")
     ] = UNSET
     doubt: Annotated[
-        tuple[Number, Number, Number] | UnsetType,
+        tuple[Number, Number, Number, Number] | UnsetType,
         Meta(
             description="How far below and above the mean the truth may be since labels are few, and how much of that "
-            "the spread of the values shows: in units of −ln of the share that an interval leaves out on a side."
+            "the spread of the values shows: in units of −ln of the share that an interval leaves out on a side. "
+            "The last one is how many labels are far off."
         ),
     ] = UNSET
 
@@ -274,8 +275,12 @@ def _corrected(one: CorrectedFigure) -> CorrectedFigureJson:
         _figure(one.these),
         rounded(one.tuning),
         one.shift or UNSET,
-        UNSET if one.doubt == CERTAIN else (rounded(one.doubt.down), rounded(one.doubt.up), rounded(one.doubt.shown)),
+        UNSET if one.doubt == CERTAIN else _doubt(one.doubt),
     )
+
+
+def _doubt(one: LabelDoubt) -> tuple[Number, Number, Number, Number]:
+    return rounded(one.down), rounded(one.up), rounded(one.shown), rounded(one.seen)
 
 
 def _sampled(one: SampledFigure) -> SampledFigureJson:

@@ -237,7 +237,7 @@ def correct_values(
     error = math.sqrt(survey.variance((human - factor * mine) / (1 - leverage)))
     free, n = float(len(labels.value) - 1), len(labels.value)
     alone = mean_of(values - parts, own) + survey.total(human)
-    reach, allowed = NOWHERE, bounds
+    parts_of_labels, allowed = None, bounds
     if ends is not None:
         open_rows = np.ones(len(predicted), dtype=bool)
         open_rows[labels.row] = False
@@ -247,15 +247,15 @@ def correct_values(
             certain = mean_of(values - parts, own) + float(human.sum())
             ends_of_rest = (float(side[open_rows].sum()) for side in (least, most))
             allowed = _within(bounds, *(certain + end for end in ends_of_rest))
-        reach = LabelledParts(
+        parts_of_labels = LabelledParts(
             (human - factor * mine) / (1 - leverage),
             (most - least)[labels.row],
             survey,
             (least - expected)[open_rows],
             (most - expected)[open_rows],
-        ).reach(level)
+        )
     shown = math.sqrt(float(((survey.weight * (human - factor * mine)) ** 2).sum()))
-    figure = _Figure.of(t_interval(estimate, error, free, level, "ppi", n), reach, allowed, shown, level)
+    figure = _Figure.of(t_interval(estimate, error, free, level, "ppi", n), parts_of_labels, allowed, shown, level)
     return CorrectedValues(
         corrected,
         figure.these.clip(*bounds),
@@ -326,21 +326,21 @@ def correct_by_query(
     estimate = mean_of(corrected, own)
     certain = float((share * values)[~eligible].sum())
     alone = share[at] * labels.value
-    reach, allowed, open_rows = NOWHERE, bounds, eligible.copy()
+    parts_of_labels, allowed, open_rows = None, bounds, eligible.copy()
     open_rows[at] = False
     if all(map(math.isfinite, bounds)):
         weight = share[open_rows]
         known = float((share * values)[~eligible].sum() + (share[at] * labels.value).sum())
         allowed = _within(bounds, *(known + end * float(weight.sum()) for end in bounds))
-        reach = LabelledParts(
+        parts_of_labels = LabelledParts(
             share[at] * residual,
             share[at] * (bounds[1] - bounds[0]),
             survey,
             weight * (bounds[0] - predicted[open_rows]),
             weight * (bounds[1] - predicted[open_rows]),
-        ).reach(level)
+        )
     shown = math.sqrt(float(((survey.weight * share[at] * residual * apart) ** 2).sum()))
-    figure = _Figure.of(t_interval(estimate, error, free, level, "ppi", n), reach, allowed, shown, level)
+    figure = _Figure.of(t_interval(estimate, error, free, level, "ppi", n), parts_of_labels, allowed, shown, level)
     return CorrectedValues(
         corrected,
         figure.these.clip(*bounds),
@@ -371,8 +371,10 @@ class _Figure:
     doubt: LabelDoubt = CERTAIN
 
     @staticmethod
-    def of(spread: Interval, reach: Reach, allowed: tuple[float, float], shown: float, level: float) -> _Figure:
-        """From Student's t by the `spread` of labels, and how far another label may `reach`: the longer one counts.
+    def of(
+        spread: Interval, parts: LabelledParts | None, allowed: tuple[float, float], shown: float, level: float
+    ) -> _Figure:
+        """From Student's t by the `spread` of labels, and how far another label may reach: the longer one counts.
 
         `shown` is the error of labels that the values of queries show.
         """
@@ -382,26 +384,40 @@ class _Figure:
         if most - least <= ROUNDING:  # labels on all that matters leave no doubt
             return _Figure(Interval(middle, math.nan, math.nan, ALL_EQUAL, spread.n), shift)
         half = (spread.high - spread.low) / 2
+        reach = NOWHERE if parts is None else parts.reach(level)
         down, up = (float(np.fmax(half, side)) for side in reach)
-        if reach == NOWHERE or math.isnan(down):
+        if parts is None or reach == NOWHERE:
             return _Figure(
                 replace(spread, estimate=middle, low=middle - half, high=middle + half).clip(least, most), shift
             )
         limited = Reach(down, up).at_most(middle - least, most - middle)
         these = Interval(middle, middle - limited.down, middle + limited.up, spread.method, spread.n)
-        doubt = LabelDoubt.of(limited, shown, level)
+        doubt = LabelDoubt.of(limited, shown, level, parts.seen)
         return _Figure(these.clip(least, most), shift, doubt)
 
     def around(
         self, values: Floats, units: Units, bounds: tuple[float, float], level: float, resamples: int, seed: int
     ) -> Interval:
-        """The interval for queries like these, as results have it: the values do not know how far labels may be off."""
-        scale = bounds if all(map(math.isfinite, bounds)) else None
-        statistic = Statistic("mean", bounds=(-math.inf, None), usual=scale)
-        choice = IntervalChoice(level, resamples=resamples, seed=seed)
-        everything = [np.arange(len(values))]
-        ((found,),) = estimate_figures([values + self.shift], [statistic], units, everything, choice)
+        """The interval for queries like these: the values do not know how far labels may be off."""
+        found = population_interval(values + self.shift, units, bounds, level, resamples=resamples, seed=seed)
         return self.doubt.widen(found, level).clip(*bounds)
+
+
+def population_interval(
+    values: Floats,
+    units: Units,
+    bounds: tuple[float, float],
+    confidence: float = CONFIDENCE,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Interval:
+    """The mean over queries like these, as results have it: values may be beyond the bounds, and it is not."""
+    usual = bounds if all(map(math.isfinite, bounds)) else None
+    choice = IntervalChoice(confidence, resamples=resamples, seed=seed)
+    statistic = Statistic("mean", bounds=(-math.inf, None), usual=usual)
+    ((found,),) = estimate_figures([values], [statistic], units, [np.arange(len(values))], choice)
+    return found
 
 
 def _units(size: int, units: Units | None) -> Units:

@@ -15,15 +15,21 @@ import numpy as np
 
 from karat.records import dataclass
 from karat.stats.bounded_means import WHOLE, UnitMeans, mean_quantiles
+from karat.stats.defaults import CONFIDENCE
 from karat.stats.distributions import normal_quantile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.stats.intervals import Interval
+    from karat.stats.resample import Units
     from karat.stats.survey import Survey
 
     Floats = NDArray[np.float64]
+
+
+SAME = 1e-11
+"""Values that differ by less are equal."""
 
 
 class Reach(NamedTuple):
@@ -50,12 +56,20 @@ class LabelDoubt(NamedTuple):
     up: float
     shown: float
     """How much of it the spread of the values has in it."""
+    seen: float = 0.0
+    """How many labels are far off: with more of them, their spread says how far others are."""
 
     @staticmethod
-    def of(reach: Reach, shown: float, confidence: float) -> LabelDoubt:
+    def of(reach: Reach, shown: float, confidence: float, seen: float = 0.0) -> LabelDoubt:
         """From the reach of labels, and a standard error that the values show, at this confidence."""
-        usual = normal_quantile(0.5 + confidence / 2) * shown
-        return LabelDoubt(*(side / decay(confidence) for side in (*reach, usual)))
+        usual, scale = normal_quantile(0.5 + confidence / 2) * shown, decay(confidence)
+        return LabelDoubt(reach.down / scale, reach.up / scale, usual / scale, seen)
+
+    @property
+    def hidden(self) -> Reach:
+        """What the spread of the values does not show, of errors that few labels have shown."""
+        down, up = (math.sqrt(max(side**2 - self.shown**2, 0.0)) for side in (self.down, self.up))
+        return Reach(down / (1 + self.seen), up / (1 + self.seen))
 
     def widen(self, interval: Interval, confidence: float) -> Interval:
         """The interval of the values, with this: what adds up does so in squares (Zou & Donner 2008)."""
@@ -68,6 +82,27 @@ class LabelDoubt(NamedTuple):
 
 
 CERTAIN = LabelDoubt(0.0, 0.0, 0.0)
+
+
+def keep_apart(differences: Floats, base: LabelDoubt, candidate: LabelDoubt, units: Units) -> Floats:
+    """What to add to the differences of two runs so that their spread has in it what labels did not show.
+
+    It is 0 on average, and 0 for queries in which the runs do not differ. The candidate may be worse by what it returns
+    alone, or the baseline better by what that does: what both return is in either doubt, and what it adds here is
+    within that of one more label.
+    """
+    one, two = base.hidden, candidate.hidden
+    error = max(math.hypot(two.down, one.up), math.hypot(two.up, one.down)) * decay(CONFIDENCE)
+    error /= normal_quantile(0.5 + CONFIDENCE / 2)
+    rows = np.flatnonzero((np.abs(np.nan_to_num(differences)) > SAME) & (units.weight > 0))
+    out = np.zeros(len(differences))
+    if len(rows) < 2 or error == 0:
+        return out
+    share = units.weight[rows] / units.weight[~np.isnan(differences)].sum()
+    signs = np.where(np.arange(len(rows)) % 2 == 0, 1.0, -1.0)
+    signs -= float((share * signs).sum() / share.sum())
+    out[rows] = signs * error / math.sqrt(float((share**2 * signs**2).sum()))
+    return out
 
 
 def decay(confidence: float) -> float:
@@ -88,6 +123,16 @@ class LabelledParts:
     """Of each pair without a label: its least part less the prediction."""
     open_high: Floats
     """Of each pair without a label: its largest part less the prediction."""
+
+    @property
+    def seen(self) -> float:
+        """How many labels are off by half of what is possible, or more; others count by the square of their share."""
+        counts, span = self.span > 0, self.open_high - self.open_low
+        matters = span > 0
+        if not counts.any() or not matters.any():
+            return 0.0
+        farthest = float((np.maximum(self.open_high, -self.open_low)[matters] / span[matters]).max())
+        return _count_far(self.residual[counts] / self.span[counts], farthest)
 
     def reach(self, confidence: float) -> Reach:
         """How far the figure may be off, as far as these labels say; never beyond what the parts allow."""
@@ -126,5 +171,8 @@ def _one_more(off: Floats, farthest: float) -> float:
     seen = max(float(off.max()), 0.0)
     if seen >= farthest:
         return seen
-    whole = float((np.minimum(np.abs(off) / (WHOLE * farthest), 1.0) ** 2).sum())
-    return seen + (farthest - seen) / (1 + whole)
+    return seen + (farthest - seen) / (1 + _count_far(off, farthest))
+
+
+def _count_far(off: Floats, farthest: float) -> float:
+    return float((np.minimum(np.abs(off) / (WHOLE * farthest), 1.0) ** 2).sum())
