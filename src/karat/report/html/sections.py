@@ -20,6 +20,7 @@ from karat.report.html.data import (
     change,
     estimate,
     known,
+    lack_answers,
     leading_metrics,
     opponent_of,
     primary_of,
@@ -417,7 +418,7 @@ def _n_note(row: JudgedGate, source: Source) -> str:
     without = sum(q not in with_gold for q in valued)
     if not without:
         return ""
-    what = "without an answer" if without <= run.counts.get("no_answer", 0) else "without gold"
+    what = "without an answer" if lack_answers(run, without) else "without gold"
     return f"{queries_text(row.found.n)}, {without:,} {what} among them"
 
 
