@@ -787,6 +787,10 @@ def test_segments_have_their_pooled_estimates_beside_them(browser: Any, systems:
             mean = segment["metrics"]["ndcg@10"]["pooled"]["mean"]
             cell = page.inner_text(f'#segments-table tr[data-segment="{name}"] td[data-run="bm25"]')
             assert f"pooled {mean:.4f} [" in cell
+        note = page.inner_text("#pooled-note")
+        assert note.startswith("Pooled: between the segment's own value and the mean of all segments of its field")
+        page.select_option("#metric", "latency.p90")  # quantiles have no pooled estimate
+        assert not page.is_visible("#pooled-note")
 
 
 def test_a_segment_opens_its_queries(browser: Any, systems: Made) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 ORDER: tuple[Outcome, ...] = ("fail", "undecided", "pass")
 """The worst outcome first."""
 OUTCOMES: Mapping[str, str] = {"pass": "passes", "fail": "fails", "undecided": "undecided"}
+COMPARED_ONLY = "compared only"
+"""What a run is called that no gate judges."""
 TITLES: Mapping[str, str] = {
     "retriever": "Raw retriever",
     "reranker": "Reranker",

@@ -42,7 +42,7 @@ from karat.report.html.fragments import (
 from karat.report.html.model import Change, Estimate, GateRow, MetricRow, Page, RunText, ScriptData, Strip, Tile
 from karat.report.marks import mark_of
 from karat.report.terminal.evaluate import best_runs
-from karat.report.words import ORDER
+from karat.report.words import COMPARED_ONLY, ORDER
 from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure, figure
 from karat.results.reading import read_value, value_over
@@ -198,7 +198,7 @@ def _title(source: Source, run: str) -> str:
     if source.verdict and run in source.candidates:
         headline = f"{source.verdict}: {headline}"
     elif source.verdict:
-        headline = f"{headline} (not judged; {_verdict_of(source)}: {source.verdict})"
+        headline = f"{headline} ({COMPARED_ONLY}; {_verdict_of(source)}: {source.verdict})"
     parts = (headline, about, "Karat")
     return " · ".join(filter(None, parts))
 
