@@ -669,6 +669,8 @@ def test_user_models_by_hand() -> None:
     assert karat.score("nerr11", docs, gold) == exactly(patience / (1 + patience))
     weights = [(2 / (i + 1)) ** 2 for i in range(1, 1001)]  # (2/3 · 3/4 · … · i/(i + 1))²
     assert karat.score("insq", docs, gold) == exactly((weights[1] + weights[2] / 2) / sum(weights))
+    for name in ("insq", "inst", "nerr10", "nerr11", "bpm"):
+        assert "over ranks 1 to 1,000, as in cwl_eval" in karat.lookup(name).caution
 
 
 def test_inst_expects_more_once_something_is_found() -> None:

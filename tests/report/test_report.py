@@ -26,7 +26,7 @@ from karat.results.figures import difference_figure, figure, p_text
 from karat.results.reading import read_value
 from karat.stats.intervals import Interval
 from places import KETTLE
-from report_pages import drawn, opened, until
+from report_pages import drawn, looked_at, opened, until
 from saved_documents import read_document, records, saved_document
 
 ODD = ("a b", "x/y", "50%", 'say "hi"', "日本", "<i>", "a&b=c", "#1", "it's", "%41")
@@ -168,24 +168,26 @@ def test_values_of_queries_have_six_digits_of_those_in_the_document(made: Made) 
 
 def test_scripts_write_numbers_as_python_does(browser: Any, systems: Made) -> None:
     values = (0.0, 1.0, 0.123456, 0.00004, 0.000049999, 0.00005, 0.5, 12.345, 1234.5678, 0.0712, 0.999)
-    with opened(browser, systems.path) as page:
-        for metric in ("ndcg@10", "latency.p90"):
-            for value in values:
-                assert page.evaluate(f"figure('{metric}', {value!r})") == figure(metric, value).text
-                for signed in (value, -value):
-                    text = difference_figure(metric, signed).text.replace("-", "−")
-                    assert page.evaluate(f"figure('{metric}', {signed!r}, true)") == text
+    rows = [(metric, value, sign) for metric in ("ndcg@10", "latency.p90") for value in values for sign in (0, 1, -1)]
+    shown = looked_at(browser, systems.path).evaluate(
+        "rows => rows.map(([metric, value, sign]) => figure(metric, sign ? sign * value : value, sign !== 0))", rows
+    )
+    for (metric, value, sign), text in zip(rows, shown, strict=True):
+        if sign:
+            assert text == difference_figure(metric, sign * value).text.replace("-", "−")
+        else:
+            assert text == figure(metric, value).text
 
 
 def test_the_first_screen_says_the_verdict_why_and_which_gates_failed(browser: Any, made: Made) -> None:
-    with opened(browser, made.path) as page:
-        assert "BLOCK" in page.text_content("h1")
-        assert "at least 0.99 is required" in page.text_content(".why")
-        assert page.locator(".tally a").all_text_contents()[0] == "1 gate fails"
-        first = page.locator("#gates > div > table > tbody > tr").first
-        assert first.get_attribute("class").split()[0] == "fail"
-        assert "recall@5 >= 0.99" in first.text_content()
-        assert first.bounding_box()["y"] < 900  # seen without scrolling
+    page = looked_at(browser, made.path)
+    assert "BLOCK" in page.text_content("h1")
+    assert "at least 0.99 is required" in page.text_content(".why")
+    assert page.locator(".tally a").all_text_contents()[0] == "1 gate fails"
+    first = page.locator("#gates > div > table > tbody > tr").first
+    assert first.get_attribute("class").split()[0] == "fail"
+    assert "recall@5 >= 0.99" in first.text_content()
+    assert first.bounding_box()["y"] < 900  # seen without scrolling
 
 
 def test_tiles_stand_beside_the_top_of_the_sentence(browser: Any, made: Made) -> None:
@@ -730,14 +732,13 @@ def test_the_menu_leads_to_queries_broken_and_fixed(browser: Any, systems: Made,
 
 
 def test_every_metric_is_drawn_for_every_system_with_its_interval(browser: Any, systems: Made) -> None:
-    with opened(browser, systems.path) as page:
-        drawn(page)
-        known = [one for run in systems.document["runs"] for one in run["metrics"].values() if one["mean"] is not None]
-        assert page.count("#levels-chart svg .mark-symbol.role-mark path") == len(known)
-        assert page.count("#levels-chart svg .mark-rule.role-mark line") == len(known)
-        text = page.inner_text("#levels-chart")
-        assert all(metric in text for metric in systems.document["runs"][0]["metrics"])
-        assert page.inner_text("#levels-title") == "Every metric by system" and page.logged == []
+    page = looked_at(browser, systems.path)
+    known = [one for run in systems.document["runs"] for one in run["metrics"].values() if one["mean"] is not None]
+    assert page.count("#levels-chart svg .mark-symbol.role-mark path") == len(known)
+    assert page.count("#levels-chart svg .mark-rule.role-mark line") == len(known)
+    text = page.inner_text("#levels-chart")
+    assert all(metric in text for metric in systems.document["runs"][0]["metrics"])
+    assert page.inner_text("#levels-title") == "Every metric by system" and page.logged == []
 
 
 def test_metrics_of_different_scales_share_no_axis(browser: Any, tmp_path: Path) -> None:
@@ -1355,10 +1356,9 @@ def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Ma
         assert page.inner_text("#forest-legend").split("\n") == ["no significant difference"]
         page.select_option("#metric", "mrr")
         assert page.count("#segments td.up, #segments td.down") == 0  # small segments are never significant
-        assert (
-            "Adjusted p. ndcg@10, the primary metric: Holm over 1 candidate; Benjamini–Hochberg over 3 segments"
-            in page.text_content("#metrics .how")
-        )
+        families = "Holm over 1 candidate and Benjamini–Hochberg over 3 segments"
+        how = page.text_content("#metrics .how")
+        assert f"p is adjusted for ndcg@10, the primary metric, by {families}" in how
 
 
 def test_the_diagnosis_is_that_of_the_verb_and_names_rules_that_were_skipped(browser: Any, systems: Made) -> None:
@@ -1374,6 +1374,9 @@ def test_the_diagnosis_is_that_of_the_verb_and_names_rules_that_were_skipped(bro
         page.click("#diagnosis > div:visible summary")
         listed = page.inner_text("#diagnosis > div:visible details")
         assert all(code in listed for code in found.unchecked)
+        assert found.open_questions
+        for reason, codes in found.open_questions.items():
+            assert f"Undecided: {', '.join(codes)} ({reason})" in text
         for finding in found.findings:
             assert finding.advice[0] in text
 
@@ -1384,7 +1387,7 @@ def test_more_queries_of_a_finding_are_in_the_table(browser: Any, systems: Made)
     with opened(browser, systems.path) as page:
         page.select_option("#run", "dense")
         line = page.locator("#diagnosis > div:visible .findings > li").nth(number - 1).locator(".chips")
-        assert line.inner_text().startswith(f"{len(finding.queries)} queries lose by it, the worst first: ")
+        assert line.inner_text().startswith(f"{len(finding.queries)} queries are concerned, the worst first: ")
         line.locator(f"text=and {len(finding.queries) - 8} more").click()
         until(page, f"document.getElementById('outcome').value === 'finding-{number}'")
         assert set(page.evaluate("state.hits.map(i => Q.ids[i])")) == set(finding.queries)
@@ -1453,7 +1456,7 @@ def test_the_page_says_when_it_was_made_what_was_not_logged_and_p_once(browser: 
         facts, text = page.inner_text("#facts"), page.inner_text("main")
         assert re.search(r"measured\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", facts) and "cost\nnot logged" in facts
         assert "95%, each by what suits its metric; " in facts and "auto" not in facts
-        assert text.count("Adjusted p. ndcg@10, the primary metric: ") == 1
+        assert text.count("p is adjusted for ndcg@10, the primary metric, by ") == 1
         assert not re.search("unlisted", page.inner_text("#metrics"))
     karat.write_report(saved, str(systems.folder / "again.html"))
     assert saved.provenance.time[:10] in (systems.folder / "again.html").read_text("utf-8")
@@ -1473,9 +1476,7 @@ def test_segments_that_share_conversations_are_named_beside_the_statement(tmp_pa
     found = karat.compare(gold, runs, "mrr", queries=table, by=["kind", "type", "topic"], details=True)
     (run,) = (run for run in page_of(source_of(found)).runs if run.name == "new")
     assert "depend" in run.sentence and " topic (2 segments" in run.sentence
-    assert (
-        "Segments by kind and by type share conversations: whether they differ in Δ mrr is not tested" in run.sentence
-    )
+    assert "Segments by kind and by type share conversations, so their Δ mrr are neither tested" in run.sentence
 
 
 def test_lists_are_named_where_a_doc_is_in_one_of_them(browser: Any, made: Made) -> None:
@@ -1489,18 +1490,18 @@ def test_lists_are_named_where_a_doc_is_in_one_of_them(browser: Any, made: Made)
 
 
 def test_a_change_of_nothing_reads_0(browser: Any, made: Made) -> None:
-    with opened(browser, made.path) as page:
-        assert page.evaluate("[figure('mrr', 0, true), figure('mrr', 0), figure('mrr', 0.1, true)]") == [
-            "0",
-            "0.0000",
-            "+0.1000",
-        ]
+    page = looked_at(browser, made.path)
+    assert page.evaluate("[figure('mrr', 0, true), figure('mrr', 0), figure('mrr', 0.1, true)]") == [
+        "0",
+        "0.0000",
+        "+0.1000",
+    ]
 
 
 def test_the_code_of_a_retriever_is_named_in_words(browser: Any, systems: Made) -> None:
-    with opened(browser, systems.path) as page:
-        text = page.inner_text("#facts")
-        assert "retriever's code" in text and "code version" not in text
+    page = looked_at(browser, systems.path)
+    text = page.inner_text("#facts")
+    assert "retriever's code" in text and "code version" not in text
 
 
 def test_the_change_by_segment_says_how_many_segments_it_does_not_name(browser: Any, tmp_path: Path) -> None:
@@ -1513,3 +1514,18 @@ def test_the_change_by_segment_says_how_many_segments_it_does_not_name(browser: 
         drawn(page)
         note = page.inner_text("#forest-note")
         assert note.startswith("Significantly worse: kind = k0 (") and note.endswith("; and 2 more segments.")
+
+
+def test_the_leaderboard_marks_no_total_over_fewer_queries_as_best(browser: Any, tmp_path: Path) -> None:
+    for name, tokens, count in (("a", 100, 40), ("b", 110, 40), ("c", 102, 30)):
+        rows = [{"query_id": f"q{i}", "topk": [{"doc_id": "d"}], "cost": {"tokens": tokens}} for i in range(count)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gold = {f"q{i}": ["d"] for i in range(40)}
+    runs = {name: str(tmp_path / f"{name}.jsonl") for name in "abc"}
+    result = karat.evaluate(gold, runs, "mrr,cost.tokens.sum,cost.tokens")
+    result.save(tmp_path / "r.json")
+    assert CliRunner().invoke(app, ["report", str(tmp_path / "r.json"), "-o", str(tmp_path / "r.html")]).exit_code == 0
+    with opened(browser, tmp_path / "r.html") as page:
+        best = page.locator("#ranking td.best").all_text_contents()
+        assert [text.partition("[")[0] for text in best] == ["1.0000", "100.00", "1.0000"]  # mrr, tokens each, mrr
+        assert page.count("#ranking .best-tag") == 2

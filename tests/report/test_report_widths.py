@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import karat
-from report_pages import drawn, opened, until
+from report_pages import drawn, looked_at, opened, until
 
 LONG = "hybrid-of-words-and-vectors-with-a-very-long-name"
 RUNS = ("base", "first", "second", "third", "fourth", LONG)
@@ -89,14 +89,13 @@ def test_tables_of_many_runs_begin_with_what_is_compared(browser: Any, many: Pat
 
 
 def test_tables_on_a_phone_are_whole(browser: Any, many: Path) -> None:
-    with opened(browser, many, width=390) as page:
-        drawn(page)
-        for table in ("#metrics", "#segments", "#gates"):
-            assert page.eval_on_selector(f"{table} .scroll", "n => n.scrollWidth - n.clientWidth") == 0
-        assert page.eval_on_selector_all(".levels > tbody > tr > *", SPILT) == []
-        assert page.eval_on_selector_all(".levels > tbody > tr", OVERPRINTED) == []
-        cell = page.locator("#metrics td[data-metric='mrr'][data-run=base]")
-        assert page.evaluate("n => getComputedStyle(n, '::before').content", cell.element_handle()) == '"base"'
+    page = looked_at(browser, many, width=390)
+    for table in ("#metrics", "#segments", "#gates"):
+        assert page.eval_on_selector(f"{table} .scroll", "n => n.scrollWidth - n.clientWidth") == 0
+    assert page.eval_on_selector_all(".levels > tbody > tr > *", SPILT) == []
+    assert page.eval_on_selector_all(".levels > tbody > tr", OVERPRINTED) == []
+    cell = page.locator("#metrics td[data-metric='mrr'][data-run=base]")
+    assert page.evaluate("n => getComputedStyle(n, '::before').content", cell.element_handle()) == '"base"'
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -140,8 +139,8 @@ def test_the_leaderboard_shows_change_and_decision_at_every_width(browser: Any, 
 
 @pytest.mark.parametrize("width", [1024, 1365, 1400, 1501, 1701])
 def test_no_section_of_the_navigation_is_cut(browser: Any, many: Path, width: int) -> None:
-    with opened(browser, many, width=width) as page:
-        assert page.eval_on_selector("nav", "n => n.scrollWidth - n.clientWidth") == 0
+    page = looked_at(browser, many, width=width)
+    assert page.eval_on_selector("nav", "n => n.scrollWidth - n.clientWidth") == 0
 
 
 def test_the_menu_fades_where_there_is_more_of_it(browser: Any, many: Path) -> None:
@@ -194,25 +193,24 @@ def test_provenance_on_a_phone_is_whole(browser: Any, many: Path) -> None:
 
 @pytest.mark.parametrize("width", [1024, 1280, 1400])
 def test_leaderboard_and_gates_hide_no_column_to_the_side(browser: Any, many: Path, width: int) -> None:
-    with opened(browser, many, width=width) as page:
-        for table in ("#ranking", "#gates"):
-            assert page.eval_on_selector(f"{table} .scroll", "n => n.scrollWidth - n.clientWidth") == 0
+    page = looked_at(browser, many, width=width)
+    for table in ("#ranking", "#gates"):
+        assert page.eval_on_selector(f"{table} .scroll", "n => n.scrollWidth - n.clientWidth") == 0
 
 
 @pytest.mark.parametrize("width", [390, 405, 1280, 1400])
 def test_no_label_of_a_chart_is_cut(browser: Any, many: Path, width: int) -> None:
     beyond = """nodes => nodes.map(n => [n.textContent, n.getBoundingClientRect().right
       - n.closest('.chart').getBoundingClientRect().right]).filter(([, more]) => more > 0.5)"""
-    with opened(browser, many, width=width) as page:
-        drawn(page)
-        assert page.count("#tradeoff svg text") > 5
-        assert page.eval_on_selector_all(".chart svg text", beyond) == []
+    page = looked_at(browser, many, width=width)
+    assert page.count("#tradeoff svg text") > 5
+    assert page.eval_on_selector_all(".chart svg text", beyond) == []
 
 
 def test_ends_of_the_trade_offs_do_not_follow_the_width(browser: Any, many: Path) -> None:
     """A label that came with other ends was cut, by data and width: room was made for the labels before."""
-    with opened(browser, many, width=1280) as page:
-        spec = page.evaluate("tradeoffSpec()")
+    page = looked_at(browser, many, width=1280)
+    spec = page.evaluate("tradeoffSpec()")
     rows = spec["data"]["values"]
     for axis, low, high in (("x", "left", "right"), ("y", "low", "high")):
         scale = spec["layer"][2]["encoding"][axis]["scale"]

@@ -160,6 +160,22 @@ def test_a_margin_asks_for_non_inferiority_and_equivalence() -> None:
     assert worse.non_inferior is False
 
 
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
+def test_the_interval_that_is_shown_decides_on_a_margin(alpha: float, confidence: float) -> None:
+    """Margins just inside and just outside both of its ends, whatever the level of significance."""
+    gold, runs, _ = planted(60)
+    for q in list(gold)[::2]:  # gains there become losses
+        runs["base"][q], runs["cand"][q] = runs["cand"][q], runs["base"][q]
+    shown = karat.compare(gold, runs, "mrr", confidence=confidence)["mrr"].difference
+    assert shown.low < 0 < shown.high
+    for margin in (0.99 * -shown.low, 1.01 * -shown.low, 0.99 * shown.high, 1.01 * shown.high):
+        row = karat.compare(gold, runs, "mrr", margin=margin, alpha=alpha, confidence=confidence)["mrr"]
+        assert row.difference == shown
+        assert row.non_inferior is (shown.low > -margin)
+        assert row.equivalent is (shown.low > -margin and shown.high < margin)
+
+
 def test_identical_lists_are_within_any_margin_in_compare_and_in_gates() -> None:
     """Of 182 equal lists the interval is ±.020, as other queries may differ: neither gates nor margins look at it."""
     gold = {f"q{i}": {"a": 1} for i in range(182)}
@@ -410,8 +426,8 @@ def test_the_primary_metric_is_adjusted_alone_and_the_others_together() -> None:
     wished = karat.compare(gold, {"old": old, "new": new}, names, primary="MRR")
     assert [r.metric for r in wished.rows if r.primary] == ["mrr"]
     assert wished.table().caption == (
-        "Adjusted p. mrr, the primary metric: Holm over 1 candidate. "
-        "Other metrics: Holm over 3 comparisons (candidates × 3 metrics)"
+        "p is adjusted for mrr, the primary metric, by Holm over 1 candidate; "
+        "for the other metrics by Holm over 3 comparisons (candidates × 3 metrics)"
     )
     with pytest.raises(karat.MetricError, match=r"primary metric 'map' is not among the metrics: mrr, ndcg@10"):
         karat.compare(gold, {"old": old, "new": new}, names, primary="map")
@@ -579,8 +595,7 @@ def test_segments_that_share_conversations_say_why_they_are_neither_tested_nor_p
     gold = {f"q{i}": {"a": 1} for i in range(120)}
     runs = {"old": {q: ["a"] if i % 3 else ["b", "a"] for i, q in enumerate(gold)}}
     runs["new"] = {q: ["a"] if i % 4 else ["b", "a"] for i, q in enumerate(gold)}
-    note = "segments by language share conversations: whether they differ in Δ mrr is not tested, and no Δ over these "
-    note += "queries is pooled"
+    note = "segments by language share conversations, so their Δ mrr are neither tested against each other nor pooled"
     for shared in (True, False):
         table = {
             q: {"language": "abc"[i % 3], "conversation": i // 3 if shared else f"{i % 3}{i // 6}"}

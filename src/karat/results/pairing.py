@@ -15,6 +15,7 @@ from karat.records import dataclass
 from karat.results.depths import cutoff_of, depth_of
 from karat.results.fingerprints import Difference, find_differences, of_system
 from karat.results.top_lists import DEPTH
+from karat.stats.aggregates import SAME
 from karat.stats.prediction_powered import tune_difference
 
 if TYPE_CHECKING:
@@ -112,9 +113,9 @@ def are_lists_held(run: RunResult, metric: str) -> bool:
 
 
 def have_same_values(base: RunResult, run: RunResult, metric: str) -> bool:
-    """Whether two runs have the same value of a metric for every query."""
+    """Whether two runs have the same value of a metric for every query; a file keeps its values with 12 digits."""
     same = list(base.query_ids) == list(run.query_ids)
-    return same and np.array_equal(base.values[metric], run.values[metric], equal_nan=True)
+    return same and np.allclose(base.values[metric], run.values[metric], rtol=SAME, atol=SAME, equal_nan=True)
 
 
 def have_same_rankings(base: RunResult, run: RunResult) -> bool:
@@ -184,4 +185,4 @@ def _todo(wrong: Sequence[Difference]) -> str:
     if missing and len(missing) == len(wrong):
         return " and ".join(missing)
     what = " and ".join(d.what for d in wrong if d.what in _PARTS and not d.missing) or "settings"
-    return "; ".join([*missing, f"bless the system that is in production with the new {what}, then compare"])
+    return "; ".join([*missing, f"bless the system that is in production with the {what} used here, then compare"])

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 METHODS: tuple[str, ...] = get_args(Method)
-TOLERANCE = 1e-12
-"""Relative: a resampled value this close to the observed one is equal to it, whatever the order of summing."""
+TOLERANCE = 1e-10
+"""Relative: numbers this close are equal, whatever the order of summing; files keep values with 12 digits."""
 FEW = 10
 """Below so many units a bootstrap of a mean without bounds is too short; Student's t is used instead."""
 STEADY = 0.007

@@ -146,7 +146,10 @@ def wilcoxon(difference: Floats) -> tuple[float, float]:
     if n == 0:
         return 0.0, 1.0
     size = np.abs(nonzero)
-    _, inverse, times = np.unique(size, return_inverse=True, return_counts=True)
+    order = np.argsort(size)
+    place = np.cumsum(np.diff(size[order], prepend=0.0) > TOLERANCE * size.max()) - 1
+    inverse, times = np.empty(n, dtype=np.int64), np.bincount(place)
+    inverse[order] = place
     ranks = (np.cumsum(times) - (times - 1) / 2)[inverse]
     plus = float(ranks[nonzero > 0].sum())
     low = min(plus, n * (n + 1) / 2 - plus)

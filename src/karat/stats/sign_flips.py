@@ -43,8 +43,6 @@ MOST_STEPS = 5040
 """A difference is at most so many steps, or has no step worth speaking of."""
 MOST_ATOMS = 1 << 15
 CLOSE = 1e-9
-SAME_SIZE = 1e-10
-"""Differences of sizes that are rounding alone: files keep values with 12 digits."""
 SEARCH = 100
 NEARER, NEARER_OF_FEW, FEW = 0.85, 0.45, 12
 """Means that are not so far from the middle as this share of an end's distance are not looked at at first.
@@ -124,7 +122,7 @@ class Sizes:
         if not len(order):
             return Sizes(np.zeros(0), np.zeros(0))
         sizes, counts = sizes[order], np.broadcast_to(units.counts[:, 0], len(sizes))[order]
-        first = np.flatnonzero(np.diff(sizes, prepend=-1.0) > SAME_SIZE * sizes[-1])
+        first = np.flatnonzero(np.diff(sizes, prepend=-1.0) > TOLERANCE * sizes[-1])
         return Sizes(sizes[first], np.add.reduceat(counts, first))
 
     @property

@@ -39,16 +39,19 @@ from karat.store.cache import Cache, Entry, StoredRun
 from karat.verbs.data_notes import note_lacking, note_marked_with_gold, note_measures
 from karat.verbs.log_metrics import describe_routes, log_panel
 from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, plans_of_log, session_of
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from karat.align.needs import Needs
     from karat.judge.by_judge import JudgeGrades
     from karat.model.docs import Docs
     from karat.model.engine import Watch
+    from karat.model.ids import UnmatchedGold
     from karat.model.queries import Queries
     from karat.ontology.terms import Ontology
 
 
+@gives_warnings
 @takes_options
 def evaluate(
     qrels: Any,
@@ -121,8 +124,9 @@ def evaluate(
     docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None
     if docs_table is not None:
         job.parents, job.corpus = docs_table.parents, docs_table.fields.keys()
-        unmatched = unmatched_gold(job.gold.qrels, docs_table) if job.gold is not None else None
+        unmatched = job.find_unmatched(docs_table)
         job.notes = (*job.notes, *([unmatched.note] if unmatched else []))
+        job.mismatches = (unmatched.note,) if unmatched is not None and unmatched.most else ()
     if cases is not None:
         job.counts = {CASES: len(cases)}
     if any(m.needs != GOLD_ALONE for m in measures):
@@ -298,6 +302,8 @@ class _Job:
         self.corpus: Collection[str] = ()
         """The ids of all docs, where a corpus names them."""
         self.notes: tuple[str, ...] = ()
+        self.mismatches: tuple[str, ...] = ()
+        """Those of the notes that say why gold and corpus may not belong together."""
         self.counts: Mapping[str, int] = {}
         """What is counted beside what every run has."""
 
@@ -351,11 +357,12 @@ class _Job:
             build_top_lists(details) if details is not None else None,
             run.log if run is not None and self.engine.details else None,
             threads=self.engine.threads or default_threads(),
-            mismatches=tuple(stored.mismatches),
+            mismatches=(*stored.mismatches, *self.mismatches),
             idle={m.name: idle for m in measures if (idle := find_idle(m, rankings))},
         )
         if self.policy.as_of_filter and logged is not None:
-            result = replace(result, notes=(*result.notes, *self._made_by_filter(logged, measures, result)))
+            made = self._made_by_filter(logged, measures, result)
+            result = replace(result, data_notes=(*result.data_notes, *made))
         return result
 
     def with_digests(
@@ -440,6 +447,16 @@ class _Job:
             order,
         ]
         return self.cache.entry(self.gold.source, source, choices)
+
+    def find_unmatched(self, docs: Docs) -> UnmatchedGold | None:
+        """The relevant docs that the corpus lacks, if any; terms match whatever id they are written with."""
+        if self.gold is None:
+            return None
+        if self.ontology is not None:
+            from karat.align.term_ids import docs_of_terms
+
+            docs = docs_of_terms(docs, self.ontology)
+        return unmatched_gold(self.gold.qrels, docs)
 
     def read(self, name: str | None, source: Any, policy: Policy | None = None) -> Run:
         """A run as a policy chooses its lists."""

@@ -30,6 +30,7 @@ from karat.report.html.model import (
     SegmentRow,
 )
 from karat.report.marks import tone_of
+from karat.report.terminal.evaluate import best_runs
 from karat.results.figures import estimate_figure, figure, least_of, p_text
 from karat.results.losses import find_loss
 from karat.results.sampling import NONE
@@ -87,6 +88,7 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
         estimates={
             m: {r.name: estimate(m, r.intervals[m]) for r in result.runs if m in r.values} for m in result.metrics
         },
+        best={m: [result.runs[i].name for i in sorted(best_runs(m, result.runs))] for m in result.metrics},
         changes=[change(c) for c in source.comparisons],
         segments=_segments(result),
         curves=_curves(result),

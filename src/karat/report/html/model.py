@@ -154,6 +154,8 @@ class ScriptData(Struct, frozen=True):
     metrics: list[Column]
     estimates: dict[str, dict[str, Estimate]]
     """By metric and run, over all queries."""
+    best: dict[str, list[str]]
+    """By metric: the runs that are best by it."""
     changes: list[Change]
     segments: list[SegmentRow]
     curves: list[CurveLine]
@@ -165,7 +167,7 @@ class ScriptData(Struct, frozen=True):
     queries: QueryColumns
     docs: DocTexts
     findings: dict[str, list[tuple[str, list[int]]]]
-    """By run: each finding of its diagnosis, and the places of the queries that lose by it."""
+    """By run: each finding of its diagnosis, and the places of the queries that it concerns."""
 
 
 class Strip(Struct, frozen=True):
@@ -261,7 +263,8 @@ class DiagnosisText(Struct, frozen=True):
     lead: str
     """What to check first, and how many findings there are."""
     findings: list[FindingText]
-    undecided: list[str]
+    undecided: list[tuple[str, list[str]]]
+    """Why, and the rules that the queries do not decide."""
     skipped: list[tuple[str, list[str]]]
     """What is missing, and the rules that need it."""
     notes: list[str]

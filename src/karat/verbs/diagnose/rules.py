@@ -18,6 +18,8 @@ from karat.config.reading import read_config
 from karat.errors import InputError, UsageError, nearest
 from karat.records import dataclass
 from karat.stats.intervals import ALL_EQUAL
+from karat.stats.resample import mean_of
+from karat.verbs.diagnose.findings import SEGMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,12 +137,32 @@ class Rule:
     """Whether the rules after it look at the final list without docs newer than as_of."""
     shows: tuple[str, ...] = ()
     """More values that belong to the evidence."""
+    shows_inside: tuple[str, ...] = ()
+    """More values of the queries in question alone."""
+    ranked_low: str = ""
+    """Advice that comes first where most of what these queries miss in the top 5 is in the pool."""
     before_gate: bool = False
     """Whether it is asked of the queries that the retrieval gate skips, too."""
+    concerns: Callable[[View], Floats] | None = None
+    """Above 0 for the queries that it concerns, where these are more than those that lose by it."""
     needs_loss: bool = False
     """Whether it is no finding where no query loses anything by it."""
     by_judge: bool = False
     """Whether a judge's grades count beside the gold, in the values that they feed; other rules stay on the gold."""
+
+    def advice_on(self, view: View) -> tuple[str, ...]:
+        """What to try about the queries of this view, the likeliest first."""
+        return (self.ranked_low, *self.advice) if self.ranked_low and _ranked_low(view) else self.advice
+
+
+def _ranked_low(view: View) -> bool:
+    """Whether the pool holds most of what the queries in question miss in the top 5."""
+    inside, top = view.inside, view.values["recall@5"]
+    if "reachable" not in view.values:
+        return False
+    below = np.maximum(view.values["reachable"] - top, 0.0)[inside]
+    units = view.units.take(inside)
+    return mean_of(below, units) > mean_of(1.0 - top[inside], units) / 2
 
 
 def _of_rows(view: View, loss: Floats) -> Floats:
@@ -156,6 +178,11 @@ def _in_question(view: View) -> Floats:
 def _not_in_pool(view: View) -> Floats:
     """What the top 5 lack even if the pool is in perfect order."""
     return _of_rows(view, 1.0 - view.values.get("reachable of docs", view.values["reachable"]))
+
+
+def _missed_by_pool(view: View) -> Floats:
+    """The share of a query's relevant docs that are not in the pool, also where the others fill the top 5."""
+    return _of_rows(view, 1.0 - view.values.get("pool of docs", view.values["pool"]))
 
 
 def _lost_by_reranking(view: View) -> Floats:
@@ -228,7 +255,7 @@ RULES: tuple[Rule, ...] = (
         claims=True,
     ),
     Rule(
-        "segment",
+        SEGMENT,
         "One group of queries has a much lower recall than the rest",
         (Bound("gap", "low", "segment.gap"),),
         _in_question,
@@ -241,6 +268,8 @@ RULES: tuple[Rule, ...] = (
         ),
         over="segments",
         claims=True,
+        shows_inside=("pool",),
+        ranked_low="rerank the pool, or raise k: most of what these queries miss in the top 5 is in the top 50",
     ),
     Rule(
         "time-filter",
@@ -280,6 +309,7 @@ RULES: tuple[Rule, ...] = (
             "raise the raw k",
         ),
         shows=("pool",),
+        concerns=_missed_by_pool,
         needs_loss=True,
     ),
     Rule(
@@ -294,6 +324,7 @@ RULES: tuple[Rule, ...] = (
             "read some of these docs: if the chunker splits or drops what answers the query, fix it first",
         ),
         unless=("chunker", "retriever"),
+        concerns=_missed_by_pool,
         needs_loss=True,
     ),
     Rule(

@@ -106,6 +106,12 @@ class View:
         """The queries that a loss is of: all of the log where a stage is in question, else those with gold."""
         return self.signals.timed_ids if self.stage else self.signals.query_ids
 
+    @property
+    def ndcg(self) -> Floats:
+        """By which queries that lose the same are ordered; of those without gold there is none."""
+        known = dict(zip(self.signals.query_ids, self.signals.values["ndcg@10"].tolist(), strict=True))
+        return np.array([known.get(q, math.nan) for q in self.query_ids])
+
     @cached_property
     def units(self) -> Units:
         return self.signals.sampling.units(self.query_ids)

@@ -22,10 +22,7 @@ function showRun() {
 /* ---- the leaderboard ---- */
 
 const BESIDE = 4;
-function topRun(metric) {
-  const value = (run) => data.estimates[metric][run]?.[0] ?? null;
-  return runs.filter((r) => value(r) !== null).reduce((top, r) => (top === null || better(metric, value(r) - value(top)) > 0 ? r : top), null);
-}
+const isBest = (metric, run) => data.best[metric].includes(run);
 function showRanking() {
   if (!$("ranking-table")) return;
   const metric = choice.metric, sign = columns.get(metric).higher === false ? 1 : -1;
@@ -33,9 +30,8 @@ function showRanking() {
   const order = [...runs].sort((a, b) => (known(a) === null) - (known(b) === null) || sign * (known(a) - known(b)));
   const [low, high] = minmax(Object.values(estimates).flatMap((e) => [e[1] ?? e[0], e[2] ?? e[0]]).filter((v) => v !== null));
   const x = (v) => (4 + 152 * (high > low ? (v - low) / (high - low) : 0.5)).toFixed(1);
-  const sortable = columns.get(metric).higher !== null, best = known(order[0]), beside = data.leading.filter((m) => m !== metric).slice(0, BESIDE);
+  const sortable = columns.get(metric).higher !== null, beside = data.leading.filter((m) => m !== metric).slice(0, BESIDE);
   const text = (m, run) => data.estimates[m][run]?.[3] ?? "–";
-  const tops = new Map(beside.map((m) => [m, text(m, topRun(m))]));
   const strip = (e, run) => {
     if (!e || e[0] === null) return null;
     const make = (tag, attributes) => { const node = document.createElementNS("http://www.w3.org/2000/svg", tag); for (const [k, v] of Object.entries(attributes)) node.setAttribute(k, v); return node; };
@@ -57,12 +53,12 @@ function showRanking() {
     const label = fixed || others.length < 2 ? own(run) : el("button", { type: "button", class: "pick", "aria-pressed": run === choice.run ? "true" : "false",
       title: "Show this run", onclick: () => choose({ run }) }, own(run));
     const tags = [data.gated && run !== data.base && !data.candidates.includes(run) ? el("span", { class: "tag", title: "No gate judges this run" }, "compared only") : null,
-      sortable && known(run) !== null && known(run) === best ? el("span", { class: "tag best-tag" }, "best") : null];
+      isBest(metric, run) ? el("span", { class: "tag best-tag" }, "best") : null];
     return el("tr", { "data-system": run, "aria-current": run === choice.run ? "true" : null, onclick: fixed ? null : () => choose({ run }) },
       td("place", null, sortable && known(run) !== null ? String(place + 1) : ""), el("th", { scope: "row" }, label, " ", tags),
-      td("num" + (known(run) === best && sortable ? " best" : ""), known(run), e ? e[3] : "–", e?.[4] ? el("small", {}, e[4]) : null), td("bar-cell", null, strip(e, run)),
+      td("num" + (isBest(metric, run) ? " best" : ""), known(run), e ? e[3] : "–", e?.[4] ? el("small", {}, e[4]) : null), td("bar-cell", null, strip(e, run)),
       data.changes.length ? [td("num change " + (c?.tone ?? ""), c?.delta ?? null, c ? c.text : "", c?.ends ? el("small", {}, c.ends) : null), decision(run, c)] : null,
-      beside.map((m) => td("num beside" + (text(m, run) === tops.get(m) && columns.get(m).higher !== null ? " best" : ""), null, text(m, run))));
+      beside.map((m) => td("num beside" + (isBest(m, run) ? " best" : ""), null, text(m, run))));
   };
   const head = [th("#", "place"), th("Run"), th(metric, "num"), th("interval", "bar-cell"),
     data.changes.length ? [th(["Δ against ", own(data.base ?? "")], "num"), th("Decision")] : null, beside.map((m) => th(m, "num beside"))];
