@@ -782,18 +782,23 @@ def test_segments_have_their_pooled_estimates_beside_them(browser: Any, systems:
     bm25 = next(r for r in systems.document["runs"] if r["name"] == "bm25")
     pooled = [s for s in bm25["segments"] if "pooled" in s["metrics"]["ndcg@10"]]
     assert pooled
-    page = looked_at(browser, systems.path)
-    for segment in pooled:
-        name = ", ".join(f"{f} = {v}" for f, v in segment["by"].items())
-        mean = segment["metrics"]["ndcg@10"]["pooled"]["mean"]
-        cell = page.inner_text(f'#segments-table tr[data-segment="{name}"] td[data-run="bm25"]')
-        assert f"pooled {mean:.4f} [" in cell
+    with opened(browser, systems.path) as page:
+        for segment in pooled:
+            name = ", ".join(f"{f} = {v}" for f, v in segment["by"].items())
+            mean = segment["metrics"]["ndcg@10"]["pooled"]["mean"]
+            cell = page.inner_text(f'#segments-table tr[data-segment="{name}"] td[data-run="bm25"]')
+            assert f"pooled {mean:.4f} [" in cell
+        note = page.inner_text("#pooled-note")
+        assert note.startswith("Pooled: between the segment's own value and the mean of all segments of its field")
+        page.select_option("#metric", "latency.p90")  # quantiles have no pooled estimate
+        assert not page.is_visible("#pooled-note")
 
 
 def test_a_segment_opens_its_queries(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
         page.click("#segments-table a >> text=language = pt")
         # 45 with gold, and 3 without an answer, of which the page has lists and no values.
+        assert page.inner_text("#count") == "48 of 232 queries (3 have no answer)"
         assert page.number() == 48 and all(query.startswith("pt-") for query in page.column(1))
 
 
@@ -1415,6 +1420,22 @@ def test_gates_link_to_the_queries_of_their_segments_and_name_the_baseline_s_val
         assert page.evaluate("location.hash") == "#field.kind=b&section=queries"
         fix = page.inner_text("#verdict .fix:visible")
         assert fix.startswith("What to fix: ") and page.locator("#diagnosis h3 bdi").first.text_content() in fix
+
+
+def test_the_table_says_which_of_its_queries_no_metric_of_relevance_counts(
+    browser: Any, systems: Made, made: Made, tmp_path: Path
+) -> None:
+    with opened(browser, systems.path) as page:
+        assert "218 queries" in page.inner_text("#verdict .scope")
+        assert page.inner_text("#count") == "232 of 232 queries (14 have no answer)"
+    with opened(browser, made.path) as page:
+        assert page.inner_text("#count") == "30 of 30 queries"
+    lines = [{"query_id": q, "topk": [{"doc_id": "a"}], "latency_ms": {"total": 9}} for q in "pqr"]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = karat.evaluate({q: ["a"] for q in "pq"}, str(tmp_path / "log.jsonl"), "mrr,latency.p50", details=True)
+    karat.write_report(found, str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        assert page.inner_text("#count") == "3 of 3 queries (1 has no gold)"
 
 
 def test_a_gate_on_latency_says_which_queries_it_has_more(browser: Any, systems: Made) -> None:

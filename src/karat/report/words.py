@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from karat.results.result import RunResult
 
 OUTCOMES: Mapping[str, str] = {"pass": "passes", "fail": "fails", "undecided": "undecided"}
+COMPARED_ONLY = "compared only"
+"""What a run is called that no gate judges."""
 TITLES: Mapping[str, str] = {
     "retriever": "Raw retriever",
     "reranker": "Reranker",

@@ -346,6 +346,7 @@ def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbe
     rows = {name: _first_rows(top, ids) for name, top in tops.items()}
     golds = [_RelevantDocs.of(qrels, runs) for qrels, runs in _golds(result)]
     named = [[tops[name].docs[i] for i in places.tolist()] for name, (places, _) in rows.items()]
+    unscored = _unscored(result, ids)
     codes = numbers.of([*named, *(gold.docs for gold in golds)])
     lists = {name: _lists(tops[name], *own, docs) for (name, own), docs in zip(rows.items(), codes)}
     return QueryColumns(
@@ -355,7 +356,21 @@ def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbe
         values=values,
         lists=[lists.get(run.name) or [([], "", []) for _ in ids] for run in result.runs] if lists else [],
         gold=_gold(result, ids, golds, codes[len(rows) :]) if golds else [],
+        unscored=unscored,
+        lack="answer" if any(lack_answers(run, len(unscored)) for run in result.runs) else "gold",
     )
+
+
+def _unscored(result: Result, ids: Sequence[str]) -> list[int]:
+    """The places of queries that no metric of relevance counts, where the result says which these are."""
+    counted = [run.rankings.query_ids for run in result.runs if run.rankings is not None]
+    scored = set().union(*counted)
+    return [i for i, q in enumerate(ids) if q not in scored] if counted else []
+
+
+def lack_answers(run: RunResult, queries: int) -> bool:
+    """Whether so many queries of a run, which no metric of relevance counts, have no answer; else they have no gold."""
+    return queries <= run.counts.get("no_answer", 0)
 
 
 def _named(value: str | Sequence[str]) -> str | list[str]:

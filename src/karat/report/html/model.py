@@ -122,6 +122,10 @@ class QueryColumns(Struct, frozen=True):
 
     Empty where there is no gold, or no run holds its lists.
     """
+    unscored: list[int]
+    """The places of queries that no metric of relevance counts."""
+    lack: str
+    """What these lack: an answer, or gold."""
 
 
 class DocTexts(Struct, frozen=True):

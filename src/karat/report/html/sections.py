@@ -21,6 +21,7 @@ from karat.report.html.data import (
     change,
     estimate,
     known,
+    lack_answers,
     leading_metrics,
     opponent_of,
     primary_of,
@@ -42,6 +43,7 @@ from karat.report.html.fragments import (
 from karat.report.html.model import Change, Estimate, GateRow, MetricRow, Page, RunText, ScriptData, Strip, Tile
 from karat.report.marks import mark_of
 from karat.report.terminal.evaluate import best_runs
+from karat.report.words import COMPARED_ONLY
 from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure, figure
 from karat.results.reading import read_value, value_over
@@ -197,7 +199,7 @@ def _title(source: Source, run: str) -> str:
     if source.verdict and run in source.candidates:
         headline = f"{source.verdict}: {headline}"
     elif source.verdict:
-        headline = f"{headline} (not judged; {_verdict_of(source)}: {source.verdict})"
+        headline = f"{headline} ({COMPARED_ONLY}; {_verdict_of(source)}: {source.verdict})"
     parts = (headline, about, "Karat")
     return " · ".join(filter(None, parts))
 
@@ -413,7 +415,7 @@ def _n_note(row: JudgedGate, source: Source) -> str:
     without = sum(q not in with_gold for q in valued)
     if not without:
         return ""
-    what = "without an answer" if without <= run.counts.get("no_answer", 0) else "without gold"
+    what = "without an answer" if lack_answers(run, without) else "without gold"
     return f"{queries_text(row.found.n)}, {without:,} {what} among them"
 
 

@@ -52,7 +52,7 @@ function showRanking() {
     const e = estimates[run], c = overallChange(run, metric), fixed = run === data.base && hasPair;
     const label = fixed || others.length < 2 ? own(run) : el("button", { type: "button", class: "pick", "aria-pressed": run === choice.run ? "true" : "false",
       title: "Show this run", onclick: () => choose({ run }) }, own(run));
-    const tags = [data.gated && run !== data.base && !data.candidates.includes(run) ? el("span", { class: "tag", title: "No gate judges this run" }, "not gated") : null,
+    const tags = [data.gated && run !== data.base && !data.candidates.includes(run) ? el("span", { class: "tag", title: "No gate judges this run" }, "compared only") : null,
       isBest(metric, run) ? el("span", { class: "tag best-tag" }, "best") : null];
     return el("tr", { "data-system": run, "aria-current": run === choice.run ? "true" : null, onclick: fixed ? null : () => choose({ run }) },
       td("place", null, sortable && known(run) !== null ? String(place + 1) : ""), el("th", { scope: "row" }, label, " ", tags),
@@ -161,12 +161,13 @@ function linkToSegment(segment) {
 // A phone shows the first few; everywhere those that are too small fold where they are many.
 const FIRST_SEGMENTS = 6, phone = matchMedia("(max-width: 640px)");
 let allSegments = false;
+const POOLED = "Between the segment's own value and the mean of all segments of its field, and nearer to that mean where the segments differ no more than chance would make them. It is steadier where queries are few.";
 function showSegments() {
   if (!$("segments-table")) return;
   const metric = choice.metric;
   const changes = new Map(data.changes.filter((c) => c.metric === metric && c.candidate === choice.run).map((c) => [c.segment, c]));
   const small = (text, title) => (text ? el("small", title ? { title } : {}, text) : null);
-  const drawn = (text) => small(text && "pooled " + text, "Shrunk towards the other segments, the more so the more alike they look.");
+  const drawn = (text) => small(text && "pooled " + text, POOLED);
   const labelled = (label, cell) => { cell.dataset.label = label; return cell; };
   const other = (run) => (mainRuns().includes(run) ? "" : " other");
   const value = (e, pooled, run) => { const cell = td("num" + other(run), e ? e[0] : null, e ? e[3] : "–", small(e?.[4]), drawn(pooled)); cell.dataset.run = run; return labelled(run, cell); };
@@ -177,6 +178,9 @@ function showSegments() {
   const heads = (names) => names.map((r) => th(own(r), "num" + other(r), { "data-run": r, title: r }));
   const head = [th("Segment"), th("n", "num"), heads(main), changes.size ? th(["Δ ", own(choice.run)], "num", { title: "Δ " + choice.run }) : null, heads(beside)];
   $("segments-title").textContent = "Segments, " + metric;
+  const isPooled = data.segments.some((s) => runs.some((r) => (s.pooled[r] || {})[metric]));
+  $("pooled-note").hidden = !isPooled;
+  $("pooled-note").replaceChildren(el("b", {}, "Pooled: "), POOLED[0].toLowerCase() + POOLED.slice(1));
   const cells = (s, names) => names.map((r) => value((s.values[r] || {})[metric], (s.pooled[r] || {})[metric], r));
   const row = (s) => el("tr", { "data-segment": s.name, class: s.too_few.includes(metric) ? "small" : "" },
     el("th", { scope: "row" }, linkToSegment(s), s.too_few.includes(metric) ? el("span", { class: "tag" }, "too few") : null), td("num size", size(s), String(size(s))),

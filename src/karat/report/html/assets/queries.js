@@ -8,6 +8,7 @@ const startSort = () => ({ key: hasPair ? "delta" : choice.run, up: columns.get(
 const isStartSort = () => state.sort.key === startSort().key && state.sort.up === startSort().up;
 state.sort = startSort();
 const haystacks = Q.ids.map((id, i) => (id + "\n" + (Q.texts[i] || "")).toLocaleLowerCase());
+const unscored = new Set(Q.unscored);
 const collations = {};
 // The place of each query in the order of ids or texts, numbers by value; worked out once, since that takes a while.
 function placeBy(key) {
@@ -81,7 +82,9 @@ function sortHits() {
   });
 }
 function showTable() {
-  $("count").textContent = thousands(state.order.length) + " of " + count(Q.ids.length, "query", "queries");
+  const without = state.order.filter((i) => unscored.has(i)).length;
+  $("count").textContent = thousands(state.order.length) + " of " + count(Q.ids.length, "query", "queries") +
+    (without ? ` (${thousands(without)} ${without === 1 ? "has" : "have"} no ${Q.lack})` : "");
   $("rows").scrollTop = 0;
   showSort();
   showRows();
