@@ -68,12 +68,12 @@ def _takes_text(annotation: Any) -> bool:
 def _process(parameter: Any, convert: Callable[[Any, Any], Any], takes_text: bool, context: Any, value: Any) -> object:
     words = value if isinstance(value, (list, tuple)) else () if value is None else (value,)
     if (parameter.required and not words) or not all(_is_ready(word, takes_text) for word in words):
-        return _converted(convert, context, value)
+        return _convert(convert, context, value)
     ready = words if parameter.multiple or parameter.nargs == -1 else value
     return parameter.callback(context, parameter, ready) if parameter.callback else ready
 
 
-def _converted(convert: Callable[[Any, Any], Any], context: Any, value: Any) -> object:
+def _convert(convert: Callable[[Any, Any], Any], context: Any, value: Any) -> object:
     """The value as typer converts it; of a number that is refused, what was expected and found."""
     from typer import BadParameter
 
@@ -88,11 +88,11 @@ def _converted(convert: Callable[[Any, Any], Any], context: Any, value: Any) -> 
 
             cause = error.__cause__
             found = cause.errors()[0]["input"] if isinstance(cause, ValidationError) else value
-            error.message = f"expected {_worded(expected)}, found {shown(found)}"
+            error.message = f"expected {_our_words(expected)}, found {shown(found)}"
         raise
 
 
-def _worded(expected: str) -> str:
+def _our_words(expected: str) -> str:
     """What a library expects of a number, in our words."""
     for theirs, ours in WORDS.items():
         if expected.startswith(theirs):
