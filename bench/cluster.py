@@ -139,7 +139,7 @@ def measure(folder: Path, runs: int) -> None:
     told["aligned"] = time.perf_counter() - begin
     told["figures"] = {run.name: {name: _ends(one) for name, one in run.intervals.items()} for run in result.runs}
     told["seconds"] = time.perf_counter() - begin
-    told["notes"] = [*result.runs[0].notes]
+    told["notes"] = [*result.runs[0].data_notes]
     told["cpu"] = _cpu(java) - before
     told["others"] = (_busy(java) - busy) / told["seconds"]
     time.sleep(2)  # the last figures of the executors come with their next heartbeat

@@ -673,7 +673,8 @@ def write_systems(report: Report, samples: int) -> None:
             full = compare_systems(ids, judge, everyone, runs, depth=10, resamples=2)
             assert one.tau is not None and full.tau is not None
             flags[i] = [system.favoured - 1.0 * system.disfavoured for system in one.systems]
-            taus[i] = one.tau.estimate, full.tau.estimate, full.tau.estimate in one.tau
+            open_ended = math.isnan(one.tau.low)  # all samples of queries give one order: no interval
+            taus[i] = one.tau.estimate, full.tau.estimate, open_ended or full.tau.estimate in one.tau
             errors += [system.error.estimate / samples for system in one.systems]
         holds.append(float(taus[:, 2].mean()))
         alarms = float((flags != 0).any(axis=1).mean()) if name == "fair" else alarms

@@ -194,6 +194,28 @@ def test_the_explanation_survives_worker_processes_and_junit_files(folder: pytes
     assert "bad: hit@1 &gt;= 0.5: fails" in folder.path.joinpath("pytest.xml").read_text()
 
 
+SHALLOW = "lists of good end at rank 1, so ndcg@10 counts nothing below it"
+
+
+def test_a_check_that_ships_on_odd_data_is_warned_of_once_at_the_line_of_the_test(
+    outcome: Outcome, folder: pytest.Pytester
+) -> None:
+    folder.path.joinpath("good.yaml").write_text(config("good", more="metrics: [ndcg@10]\n"))
+    found = outcome("assert karat_check('good.yaml')")
+    found.assert_outcomes(passed=1, warnings=1)
+    assert found.stdout.str().count(SHALLOW) == 1
+    found.stdout.fnmatch_lines([f"*.py:2: KaratWarning: {SHALLOW}", "    assert karat_check('good.yaml')"])
+
+
+def test_what_is_odd_about_the_data_of_a_check_that_does_not_ship_is_explained_once(
+    outcome: Outcome, folder: pytest.Pytester
+) -> None:
+    folder.path.joinpath("good.yaml").write_text(config("good", gates="hit@1 >= 0.99", more="metrics: [ndcg@10]\n"))
+    found = outcome("assert karat_check('good.yaml')")
+    found.assert_outcomes(failed=1, warnings=0)
+    assert found.stdout.str().count(SHALLOW) == 1
+
+
 def test_other_failures_are_left_alone(outcome: Outcome) -> None:
     found = outcome("karat_check('good.yaml')\n    assert 1 == 2")
     assert "karat check" not in found.stdout.str().split("FAILURES")[1].replace("karat_check", "")
@@ -225,4 +247,4 @@ def test_a_check_that_nothing_asserts_is_warned_of(outcome: Outcome) -> None:
     ],
 )
 def test_a_check_that_ships_or_that_somebody_looked_at_is_not(outcome: Outcome, body: str) -> None:
-    outcome(body).assert_outcomes(passed=1, warnings=0)
+    outcome(body, "-W", "ignore::karat.errors.KaratWarning").assert_outcomes(passed=1, warnings=0)

@@ -8,6 +8,8 @@ KaratError                  exit code 2
 │   ├── AmbiguousFormat     a file whose format its content does not show
 │   └── NotComparable       two results that rest on different gold, queries or definitions
 └── ResultError             a question that this result cannot answer
+
+`KaratWarning`, a `UserWarning`, is what Python is warned of: data that may make the figures misleading.
 """
 
 from __future__ import annotations
@@ -72,6 +74,10 @@ class MetricError(UsageError, ValueError):
 
 class MissingPackage(UsageError):
     """An optional package that is needed here and not installed."""
+
+
+class KaratWarning(UserWarning):
+    """Data that may make the figures misleading: the command line marks such a note with "!"."""
 
 
 def missing_package(what: str, *modules: str, advice: str = "") -> MissingPackage:

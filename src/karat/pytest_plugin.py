@@ -32,7 +32,8 @@ def karat_check(request: pytest.FixtureRequest) -> Generator[Callable[..., Check
 
     The check that it returns is true if the verdict is SHIP. `inconclusive` says what an INCONCLUSIVE one does to the
     test: "fail" (the default), "pass", or "skip". A check that did not ship and that nobody asked for its truth or its
-    verdict is warned of: it was most likely meant to be asserted.
+    verdict is warned of: it was most likely meant to be asserted. What makes figures
+    misleading is a `KaratWarning` where the check passes, and stands in the explanation where it does not.
     """
     folders = [request.path.parent, request.config.rootpath]
     uses: dict[int, bool] = {}
@@ -42,6 +43,7 @@ def karat_check(request: pytest.FixtureRequest) -> Generator[Callable[..., Check
         __tracebackhide__ = True
         from karat.errors import KaratError, UsageError
         from karat.verbs.check import check
+        from karat.verbs.warn import warn_of
 
         if inconclusive not in CHOICES:
             raise UsageError(f"inconclusive must be one of {', '.join(CHOICES)}, found {inconclusive!r}")
@@ -56,9 +58,12 @@ def karat_check(request: pytest.FixtureRequest) -> Generator[Callable[..., Check
         if outcome.verdict == "INCONCLUSIVE" and inconclusive == "skip":
             pytest.skip(explained(outcome))
         if outcome:
+            warn_of(outcome.warnings, stacklevel=3)
             return outcome
         accepted = outcome.verdict == "INCONCLUSIVE" and inconclusive == "pass"
-        if not accepted:
+        if accepted:
+            warn_of(outcome.warnings, stacklevel=3)
+        else:
             request.node.stash.setdefault(CHECKS, []).append(outcome)
             open_.append(outcome)
         key = id(outcome)

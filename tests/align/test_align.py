@@ -581,7 +581,7 @@ def test_rows_out_of_order_find_the_docs_of_chunks_alike(
     assert spy.calls
     assert list(mine.rows()) == list(in_memory.rows())
     assert mine.runs[0].counts == in_memory.runs[0].counts
-    assert mine.runs[0].notes == in_memory.runs[0].notes
+    assert mine.runs[0].data_notes == in_memory.runs[0].notes
 
 
 @pytest.mark.parametrize("way", ["file shuffled", "pyarrow"])
@@ -981,14 +981,14 @@ def test_ids_that_may_be_docs_are_named_where_docs_are_counted() -> None:
     gold, run = {"q": {"b": 1}}, {"q": ["C# guide", "C# primer", "b"]}
     result = karat.evaluate(gold, run, "distinct_docs@3", cache=False)
     assert result.mean["distinct_docs@3"] == 2
-    assert result.runs[0].notes == (
+    assert result.runs[0].data_notes == (
         '2 of 3 ids hold "#" and count as chunks: "C# guide" as one of the doc "C"; if ids name whole docs, switch '
         "that off with --separator ''",
     )
     whole = karat.evaluate(gold, run, "distinct_docs@3", separator="", cache=False)
-    assert whole.mean["distinct_docs@3"] == 3 and whole.runs[0].notes == ()
+    assert whole.mean["distinct_docs@3"] == 3 and whole.runs[0].data_notes == ()
     chunks = karat.evaluate(gold, {"q": ["d1#1", "d1#2", "d2#1"]}, "distinct_docs@3", cache=False)
-    assert chunks.mean["distinct_docs@3"] == 2 and chunks.runs[0].notes == ()
+    assert chunks.mean["distinct_docs@3"] == 2 and chunks.runs[0].data_notes == ()
     known = karat.evaluate(gold, {"q": ["b", "b#2", "c"]}, "distinct_docs@3", cache=False)
     assert known.mean["distinct_docs@3"] == 2 and not any("count as chunks" in n for n in known.runs[0].notes)
 

@@ -68,7 +68,7 @@ def test_every_metric_sees_the_current_id(spelling: str, obo: str) -> None:
 def test_obsolete_ids_become_their_replacement(obo: str) -> None:
     result = evaluate({"q": {REPLACED: 1}}, {"q": [SHORT]}, ontology=obo)
     assert set(result.mean.values()) == {1.0}
-    assert result.runs[0].notes == (f"expected terms (1 id): 1 obsolete and replaced ({REPLACED})",)
+    assert result.runs[0].data_notes == (f"expected terms (1 id): 1 obsolete and replaced ({REPLACED})",)
     counts = result.runs[0].counts
     assert (counts["expected_ids_resolved"], counts["expected_ids_unknown"], counts["returned_ids_resolved"]) == (
         1,

@@ -172,7 +172,7 @@ def test_of_many_queries_some_top_lists_are_kept(
     result = karat.evaluate(gold, world.path("parts.parquet"), "ndcg@10", engine=spark, details=True)
     (there,), (here,) = result.runs, karat.evaluate(gold, world.path("run.parquet"), "ndcg@10", details=True).runs
     assert there.values["ndcg@10"].tobytes() == here.values["ndcg@10"].tobytes()
-    assert there.notes[-1].startswith("top lists are kept of 12 of ")
+    assert there.data_notes[-1].startswith("top lists are kept of 12 of ")
     worst = np.argsort(there.values["ndcg@10"], kind="stable")[:5]
     assert there.top is not None and here.top is not None
     kept = np.flatnonzero(np.diff(there.top.offsets))
@@ -231,4 +231,4 @@ def test_blocks_that_are_smaller_than_partitions(spark: Any, world: World) -> No
 
 def test_explain_shows_the_plans_of_spark(spark: Any, world: World) -> None:
     result = karat.evaluate(world.path("qrels.txt"), world.path("parts.parquet"), "map", engine=spark, explain=True)
-    assert sum(note.startswith("Spark's plan: ") for note in result.runs[0].notes) == 2
+    assert sum(note.startswith("Spark's plan: ") for note in result.runs[0].data_notes) == 2

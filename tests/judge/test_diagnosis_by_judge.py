@@ -213,7 +213,7 @@ def test_newer_docs_count_neither_in_the_gold_nor_for_the_judge(tmp_path: Path) 
 def test_grades_of_another_scale_leave_ndcg_to_the_gold(tmp_path: Path) -> None:
     project = Project(tmp_path, (1, 4), lambda filler: 0, scale="0-1")
     diagnosis = project.by_judge()
-    assert diagnosis.notes == (
+    assert diagnosis.own_notes == (
         f"Grades by {BY} count where the gold has none, in precision@k, judged@k; all else rests on the gold alone",
         "ndcg rests on the gold alone: the gold has grades up to 2, the judge up to 1; --binary makes both 0 and 1",
     )
@@ -226,7 +226,9 @@ def test_a_result_that_lacks_the_grades_says_so(tmp_path: Path) -> None:
     old = replace(result, runs=tuple(replace(run, completed_gold=None) for run in result.runs))
     diagnosis = karat.diagnose(old)
     assert codes(diagnosis) == codes(project.alone())
-    assert diagnosis.notes[0].startswith(f"The result does not hold the grades of {BY}: all findings rest on the gold")
+    assert diagnosis.own_notes[0].startswith(
+        f"The result does not hold the grades of {BY}: all findings rest on the gold"
+    )
 
 
 def test_terminal_and_page_say_whose_grades_count(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_alternative_and_replaced_ids_name_their_term(obo: str) -> None:
     gold, run = {"q1": {"F2": 1}, "q2": {"X": 1, "D": 2}}, {"q1": ["F"], "q2": ["X"]}
     result = karat.evaluate(gold, run, "max_ont_sim@5,best_match_sim@5", ontology=obo)
     assert result.mean == {"max_ont_sim@5": 1.0, "best_match_sim@5": 1.0}
-    assert result.runs[0].notes == (
+    assert result.runs[0].data_notes == (
         "expected terms (3 ids): 1 by an alternative id (F2), 1 obsolete and replaced (X)",
         "returned terms (2 ids): 1 obsolete and replaced (X)",
     )
@@ -133,7 +133,7 @@ def test_unknown_ids_are_counted_and_never_silently_0(obo: str) -> None:
         assert [found["q1"], found["q4"]] == pytest.approx([LIN_CD, LIN_CD])  # over the known term alone
         assert math.isnan(found["q2"]) and math.isnan(found["q3"])
         assert result.mean[name] == pytest.approx(LIN_CD)
-    assert result.runs[0].notes == (
+    assert result.runs[0].data_notes == (
         "expected terms (4 ids): 1 obsolete without a replacement (Y), 1 unknown, or newer than test/1 (Z9); see: "
         "karat validate",
         "returned terms (4 ids): 2 unknown, or newer than test/1 (d1, Z9)",
@@ -168,7 +168,9 @@ def test_annotated_content_says_how_many_terms_have_none(obo: str, tmp_path: Pat
     result = karat.evaluate({"q": {"C": 1}}, {"q": ["D"]}, "max_ont_sim@1,max_ont_sim(ic=omim)@1", ontology=obo)
     # Of two diseases A and C have one, so IC(A) = IC(C) = log 2; D has none, and keeps its log 2.4.
     assert result.mean["max_ont_sim(ic=omim)@1"] == pytest.approx(2 * math.log(2) / (math.log(2) + math.log(2.4)))
-    assert result.runs[0].notes == ("ic=omim: 1 of 2 terms have no annotated disease, and take the structural value",)
+    assert result.runs[0].data_notes == (
+        "ic=omim: 1 of 2 terms have no annotated disease, and take the structural value",
+    )
 
 
 def test_entries_of_a_term_count_for_the_term(obo: str) -> None:

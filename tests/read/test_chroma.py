@@ -112,3 +112,23 @@ def test_fields_that_may_name_the_term_are_in_the_message(tmp_path: Path) -> Non
     run["ids"] = [["e1"]]
     with pytest.raises(InputError, match=r"none of the 1 ids .*the metadata hold 'code', 'kind': if one .* 'doc_id'"):
         karat.evaluate({"a": {TERMS[0]: 1}}, run | {"query_ids": ["a"]}, "mrr", ontology=str(obo))
+
+
+@pytest.mark.parametrize("field", ["term_code", "hpo"])
+def test_metadata_that_hold_the_ids_of_the_gold_are_named_whatever_they_are_called(field: str) -> None:
+    run = {
+        f"q{i}": {
+            "ids": [[f"u{i}-0", f"u{i}-1"]],
+            "metadatas": [[{field: "x", "lang": "de"}, {field: f"d{i}", "lang": "de"}]],
+            "distances": [[0.1, 0.2]],
+        }
+        for i in range(4)
+    }
+    gold = {f"q{i}": {f"d{i}": 1} for i in range(4)}
+    text = (
+        f"0 of 4 gold ids match the ids of the results, and 4 others match '{field}' in their metadata: if it names "
+        "the docs, call it 'doc_id'"
+    )
+    assert text in karat.evaluate(gold, run, "mrr").warnings
+    named = karat.evaluate({f"q{i}": {f"u{i}-1": 1} for i in range(4)}, run, "mrr")
+    assert named.mean["mrr"] == 0.5 and not any("metadata" in note for note in named.notes)

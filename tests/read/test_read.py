@@ -242,6 +242,7 @@ def test_the_library_warns_as_the_command_line_does() -> None:
         "no judged doc was returned for any query: check the ids",
         "1 query of the gold without results",
         "only 2 queries: so few can only show large differences",
+        "docs in the top 10 that nobody judged (counted as not relevant): run 1 of 1",
     )
 
 

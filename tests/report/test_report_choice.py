@@ -91,6 +91,7 @@ def test_runs_that_no_gate_judges_are_compared_apart_from_the_candidate(browser:
         karat.write_report(outcome, str(tmp_path / "r.html"))
         with opened(browser, tmp_path / "r.html") as page:
             drawn(page)
+            page.click("#ranking summary")
             board = page.inner_text("#ranking")
             assert "not compared" not in board and whole.figure.text in board
             assert "Apart from these: good, which no gate judges." in board

@@ -50,7 +50,7 @@ def test_check_decides_exactly_as_compare_does(result: karat.Result, check: kara
     # Holm over the two candidates; Benjamini–Hochberg over their 2 × 5 segments of at least 10 queries.
     assert {str(d.family) for d in check.comparisons} == {
         "Holm over 2 candidates",
-        "Benjamini–Hochberg over 10 segments",
+        "Benjamini–Hochberg over the 10 tested of 12 segments",
         "None",
     }
 
@@ -138,7 +138,7 @@ def test_a_notebook_shows_segments_and_why_gates_are_undecided(result: karat.Res
     small = next(row for row in check.rows if row.where == "kind = rare" and row.run == "new")
     assert small.outcome == "undecided" and notes_of(small)
     assert f"<td>{notes_of(small)[0]}</td>" in check._repr_html_() and notes_of(small)[0] in str(check)
-    forced = replace(check, notes=("--force: compared",), second_look="looked at before")
+    forced = replace(check, own_notes=("--force: compared",), second_look="looked at before")
     assert {"--force: compared", "looked at before"} <= set(forced.table().notes)
 
 

@@ -48,8 +48,8 @@ def evaluate(metrics: str, runs: Any = PAIR, **options: Any) -> karat.Result:
 
 def test_a_cutoff_below_the_end_of_the_lists_is_named() -> None:
     result = evaluate("recall@100,recall@10,mrr", {"short": RUNS["short"]})
-    assert (result.counts["depth"], result.notes) == (SHORT, (CUT,))
-    assert evaluate("recall@100,map", {"deep": RUNS["deep"]}).notes == ()
+    assert (result.counts["depth"], result.warnings) == (SHORT, (CUT,))
+    assert evaluate("recall@100,map", {"deep": RUNS["deep"]}).warnings == ()
 
 
 def test_unequal_depths_are_named_for_metrics_without_a_cutoff() -> None:
@@ -61,7 +61,7 @@ def test_unequal_depths_are_named_for_metrics_without_a_cutoff() -> None:
 
 @pytest.mark.parametrize("metric", ["distinct_docs@100", "judged@100", "num_ret", "redundancy@100"])
 def test_what_is_about_the_list_itself_is_not_touched(metric: str) -> None:
-    assert evaluate(metric, {"short": RUNS["short"]}).notes == ()
+    assert evaluate(metric, {"short": RUNS["short"]}).warnings == ()
 
 
 def test_a_condensed_list_is_as_deep_as_it_was() -> None:

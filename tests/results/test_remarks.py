@@ -53,7 +53,24 @@ def test_empty_lists_are_those_of_queries_of_the_gold_and_name_the_convention_th
     assert empty in texts({"a": lists})
     result = karat.evaluate(GOLD, lists, "mrr", level="doc", condensed=True)
     said = [r.text for r in data_remarks(result.runs)]
-    assert "nothing was returned for 2 judged queries by the convention condensed" in said
+    assert {empty, f"{empty} by the convention condensed"} <= set(said)  # q0 and q1
+
+
+def test_lists_that_a_log_has_empty_are_not_those_that_a_convention_emptied(tmp_path: Path) -> None:
+    """Of 30 lists two are empty in the log, and three hold only docs that nobody judged."""
+    lists = {q: [] if i < 2 else ["x"] if i < 5 else ["a", "x"] for i, q in enumerate(QUERIES)}
+    lines = [{"query_id": q, "topk": [{"doc_id": d} for d in docs], "cost": {"usd": 1}} for q, docs in lists.items()]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    wanted = [
+        "nothing was returned for 2 judged queries",
+        "nothing was returned for 3 judged queries by the convention condensed",
+    ]
+    for run in (str(tmp_path / "log.jsonl"), lists):
+        result = karat.evaluate(GOLD, run, "mrr", condensed=True, missing="skip")
+        result.save(tmp_path / "result.json")
+        for one in (result, karat.load(str(tmp_path / "result.json"))):
+            said = [r.text for r in data_remarks(one.runs) if r.text.startswith("nothing")]
+            assert said == wanted
 
 
 def test_unjudged_docs_are_counted_of_how_many() -> None:

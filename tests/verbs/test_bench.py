@@ -223,7 +223,7 @@ def test_a_part_is_gone_on_with_and_a_broken_line_is_not(tmp_path: Path) -> None
     asked.clear()
     found = karat.bench(data, {"counting": Counting()}, "ndcg@10", out=str(out), k=7, warmup=2)  # another k
     assert len(asked) == 26 and lines(out / "counting.jsonl")[0]["k_raw"] == 7
-    assert found.only.notes[0] == "counting: rerun because k changed from 100 to 7"
+    assert found.only.own_notes[0] == "counting: rerun because k changed from 100 to 7"
 
 
 def test_logs_are_taken_as_they_are_only_where_nothing_else_decides_the_answers(tmp_path: Path) -> None:
@@ -262,9 +262,9 @@ def test_the_log_of_another_retriever_is_not_replaced_unless_told_to(tmp_path: P
         karat.bench(data, {"bm25": "bm25(b=0)", "mine": find}, "hit@1", out=str(out))
     assert {path.name: path.read_bytes() for path in out.glob("*.jsonl")} == before
     part = karat.bench(data, {"mine": find}, "hit@1", out=str(out), fresh=True).only
-    assert part.notes[0] == f"mine: replaces the run of bm25(k1=1) in {out / 'mine.jsonl'}"
+    assert part.own_notes[0] == f"mine: replaces the run of bm25(k1=1) in {out / 'mine.jsonl'}"
     part = karat.bench(data, "bm25=bm25(k1=2)", "hit@1", out=str(out)).only  # other parameters: the same kind
-    assert part.notes[0] == "bm25: rerun because the retriever changed from bm25 to bm25(k1=2)"
+    assert part.own_notes[0] == "bm25: rerun because the retriever changed from bm25 to bm25(k1=2)"
 
 
 def test_a_second_benchmark_in_the_same_folder_is_refused_and_the_first_is_whole(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_a_second_benchmark_in_the_same_folder_is_refused_and_the_first_is_whole
         == f"{out}: another benchmark writes here; wait until it is done, or choose another folder with --out"
     )
     assert len(refusals) == len(lines(tmp_path / "runs/slow.jsonl")) == 3
-    assert karat.bench(data, ["bm25"], "mrr", out=out).only.notes == ()  # the lock is gone
+    assert karat.bench(data, ["bm25"], "mrr", out=out).only.own_notes == ()  # the lock is gone
 
 
 @pytest.mark.parametrize("file", ["corpus", "queries"])
@@ -296,7 +296,7 @@ def test_a_field_that_an_answer_may_rest_on_makes_a_new_run(tmp_path: Path, file
     first, *rest = lines(path)
     path.write_text("".join(json.dumps(row) + "\n" for row in ({**first, field: "de"}, *rest)))
     part = karat.bench(data, "bm25", "hit@1", out=out).only
-    assert not part.reused and part.notes[0] == "bm25: rerun because the corpus or the queries changed"
+    assert not part.reused and part.own_notes[0] == "bm25: rerun because the corpus or the queries changed"
 
 
 def test_code_that_changed_is_neither_gone_on_with_nor_taken_as_it_was(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_what_is_wrong_with_data_or_ids_is_said(tmp_path: Path) -> None:
     gold = (data / "qrels/test.tsv").read_text().replace("\td1\t", "\tD1\t")
     (data / "qrels/test.tsv").write_text(gold)
     found = karat.bench(data, {"odd": lambda query, k: ["d1", "zzz"], "bm25": "bm25"}, out=str(tmp_path / "r"), k=5)
-    told = " | ".join(found.only.notes)
+    told = " | ".join(found.only.own_notes)
     assert (
         "gold: 1 of 25 distinct relevant docs are not in the corpus" in told
         and '"D1"' in told
@@ -329,13 +329,13 @@ def test_what_is_wrong_with_data_or_ids_is_said(tmp_path: Path) -> None:
     assert 'odd: returned 1 id that is not in the corpus: "zzz"' in told
     assert "ndcg@5" in found.result.metrics and "ild@5" not in found.result.metrics  # no vector for zzz
     found = karat.bench(data, "bm25", "recall@50", out=str(tmp_path / "r"), k=5)
-    assert "lists hold 5 docs, fewer than recall@50" in found.only.notes[-1]
+    assert "lists hold 5 docs, fewer than recall@50" in found.only.own_notes[-1]
     (data / "corpus.jsonl").write_text((data / "corpus.jsonl").read_text().replace('"text"', '"words"'))
     assert "40 of 40 docs have a title and no text" in " ".join(
-        karat.bench(data, "bm25", out=str(tmp_path / "r")).only.notes
+        karat.bench(data, "bm25", out=str(tmp_path / "r")).only.own_notes
     )
     (data / "corpus.jsonl").write_text((data / "corpus.jsonl").read_text().replace('"words"', '"body"'))
-    assert "title" not in " ".join(karat.bench(data, "bm25", out=str(tmp_path / "r")).only.notes)
+    assert "title" not in " ".join(karat.bench(data, "bm25", out=str(tmp_path / "r")).only.own_notes)
 
 
 def test_a_slip_in_the_last_retriever_is_told_before_the_first_runs(tmp_path: Path) -> None:
@@ -627,7 +627,15 @@ def test_the_table_by_language_is_there_beside_segments_that_were_asked_for(tmp_
         karat.bench(str(data), ["bm25", "flat=bm25(b=0)"], "ndcg@10", out=str(tmp_path / "r"), by=by)
         for by in (None, "kind", ["language", "kind"])
     )
-    assert sliced.languages is not None and sliced.languages == plain.languages == both.languages
+    of_languages = [[cell.mean for cell in row.cells] for row in plain.languages.rows] if plain.languages else []
+    for bench in (plain, sliced, both):
+        assert bench.languages is not None and bench.parts[0].comparison is not None
+        assert [[cell.mean for cell in row.cells] for row in bench.languages.rows] == of_languages
+        # A language is a segment: the table has what was decided of it there.
+        decided = {(d.segment or {}).get("language"): d for d in bench.parts[0].comparison.rows}
+        for cell in bench.languages.rows[1].cells:
+            assert (cell.p, cell.significant) == (decided[cell.place].p_adjusted, decided[cell.place].significant)
+        assert bench.languages.family == str(decided["en"].family)
     assert {tuple(s.by) for s in sliced.result["bm25"].segments} == {("kind",), ("language",)}
 
 

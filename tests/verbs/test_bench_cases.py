@@ -190,7 +190,7 @@ def test_labels_replace_the_index_by_one_in_the_language_of_the_cases(obo: str, 
     }
     assert {fields["language"] for fields in part.dataset.docs.values()} == {"de"}
     assert part.result.runs[0].per_query("hit@1") == {"1": 1.0, "2": 1.0, "3": 0.0}
-    assert part.notes[:3] == (
+    assert part.own_notes[:3] == (
         "index: 2 of 4 terms have a label in de",
         "labels (3 ids): 1 unknown, or newer than test/1 (T:9)",
         "1 of 3 expected terms have no label in de, so no system can find them (T:3)",

@@ -576,7 +576,7 @@ def test_gold_is_no_run(small: Path) -> None:
     config(small, **parts(dataset={"qrels": "gold.tsv"}, runs={"a": "./gold.tsv"}, gates=["mrr >= 0.5"]))
     assert "is the gold itself" in run_karat("check", cwd=small).stderr
     doubt = "every score is a small whole number (1): is this gold? A run holds the scores of a system"
-    assert karat.evaluate(str(small / "gold.tsv"), str(small / "copy.tsv"), "mrr").notes == (doubt,)
+    assert karat.evaluate(str(small / "gold.tsv"), str(small / "copy.tsv"), "mrr").notes[0] == doubt
     (small / "rows.jsonl").write_text(
         "".join(json.dumps({"query_id": q, "doc_id": d, "score": i}) + "\n" for q, _, d, _ in rows for i in (1, 1))
     )
@@ -1250,10 +1250,8 @@ def test_a_config_that_lacks_the_queries_of_the_baseline_is_told_to_name_them(sm
     assert "\nname the queries (dataset.queries or --queries); --force compares all the same" in message
     with (small / "qrels.txt").open("a") as file:
         file.write("q00 0 y 0\n")
-    assert (
-        "name the queries (dataset.queries or --queries); bless the system that is in production with the new gold"
-        in refused(small)
-    )
+    todo = "bless the system that is in production with the gold used here"
+    assert f"name the queries (dataset.queries or --queries); {todo}" in refused(small)
 
 
 def test_a_refusal_names_files_and_counts_and_never_the_candidate_to_bless(small: Path) -> None:
@@ -1265,7 +1263,7 @@ def test_a_refusal_names_files_and_counts_and_never_the_candidate_to_bless(small
         f"good cannot be compared with the baseline: gold: 60 queries with 61 judgments here ({small / 'qrels.txt'}), "
         f"60 queries with 60 judgments in the baseline ({base})"
     ) in told
-    assert "bless the system that is in production with the new gold, then compare; --force" in told
+    assert "bless the system that is in production with the gold used here, then compare; --force" in told
     assert "make a new baseline" not in told
 
 

@@ -426,8 +426,8 @@ def test_the_primary_metric_is_adjusted_alone_and_the_others_together() -> None:
     wished = karat.compare(gold, {"old": old, "new": new}, names, primary="MRR")
     assert [r.metric for r in wished.rows if r.primary] == ["mrr"]
     assert wished.table().caption == (
-        "Adjusted p. mrr, the primary metric: Holm over 1 candidate. "
-        "Other metrics: Holm over 3 comparisons (candidates × 3 metrics)"
+        "p is adjusted for mrr, the primary metric, by Holm over 1 candidate; "
+        "for the other metrics by Holm over 3 comparisons (candidates × 3 metrics)"
     )
     with pytest.raises(karat.MetricError, match=r"primary metric 'map' is not among the metrics: mrr, ndcg@10"):
         karat.compare(gold, {"old": old, "new": new}, names, primary="map")
@@ -595,8 +595,7 @@ def test_segments_that_share_conversations_say_why_they_are_neither_tested_nor_p
     gold = {f"q{i}": {"a": 1} for i in range(120)}
     runs = {"old": {q: ["a"] if i % 3 else ["b", "a"] for i, q in enumerate(gold)}}
     runs["new"] = {q: ["a"] if i % 4 else ["b", "a"] for i, q in enumerate(gold)}
-    note = "segments by language share conversations: whether they differ in Δ mrr is not tested, and no Δ over these "
-    note += "queries is pooled"
+    note = "segments by language share conversations, so their Δ mrr are neither tested against each other nor pooled"
     for shared in (True, False):
         table = {
             q: {"language": "abc"[i % 3], "conversation": i // 3 if shared else f"{i % 3}{i // 6}"}

@@ -553,7 +553,27 @@ def test_a_query_that_the_log_lacks_found_no_entity() -> None:
     log = [line("q1", entities=["E1"]), line("q3")]
     found = karat.components({"q1": ["a"]}, log, queries=queries).entities
     assert found["entity_recall"].estimate == 0.5
-    assert found.notes == ("left out: 1 query whose line lacks `entities`",)
+    assert found.notes == (
+        "counted as without entities: 1 query without a line",
+        "left out: 1 query whose line lacks `entities`",
+    )
+
+
+@pytest.mark.parametrize("missing", ["zero", "skip"])
+def test_every_part_that_counts_queries_without_a_line_says_how_many(missing: str) -> None:
+    """q3 and q4 have no line: with q1 and q2 half of the pool's recall, or all of it without them."""
+    gold = {f"q{i}": ["a"] for i in range(1, 5)}
+    log = [line(q, ["a"], stages={"retrieve": ["a"]}, entities=["E"]) for q in ("q1", "q2")]
+    queries = {q: {"entities": ["E"]} for q in gold}
+    found = karat.components(gold, log, queries=queries, missing=missing)
+    assert found.retriever["recall@50"].estimate == (0.5 if missing == "zero" else 1.0)
+    for part, outcome in (
+        (found.retriever, "empty lists"),
+        (found.funnel, "never retrieved"),
+        (found.entities, "without entities"),
+    ):
+        start = "left out" if missing == "skip" else f"counted as {outcome}"
+        assert f"{start}: 2 queries without a line" in part.notes
 
 
 def test_queries_without_a_line_and_lines_without_a_field_are_counted_apart(tmp_path: Path) -> None:
@@ -567,6 +587,7 @@ def test_queries_without_a_line_and_lines_without_a_field_are_counted_apart(tmp_
     assert found.router.notes[0] == f"counted as sent nowhere: {both.format('route')}"
     assert (found.router.counts["right"], found.router.counts["nowhere"]) == (1, 3)
     assert found.entities.notes == (  # those without a line found nothing: 1 of 3 entities
+        "counted as without entities: 2 queries without a line",
         "left out: 1 query whose line lacks `entities`",
         "counts are of entities, shares by the weights of their queries",
     )

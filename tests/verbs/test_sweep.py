@@ -108,10 +108,10 @@ def test_notes_and_warnings_are_about_points_that_are_shown() -> None:
     gold = {f"q{i}": {"d1": 1, "d7": 1} for i in range(12)}
     runs = {name: {q: [f"d{j}" for j in range(n)] for q in gold} for name, n in (("a", 50), ("b", 50), ("c", 20))}
     alike = karat.sweep(gold, {name: runs[name] for name in "ab"})
-    assert alike.notes == () and not any("end at rank" in text for text in alike.warnings)
+    assert alike.own_notes == () and not any("end at rank" in text for text in alike.warnings)
     assert not any("@100" in text for text in alike.as_json().get("warnings", []))
     asked = karat.sweep(gold, {name: runs[name] for name in "ab"}, ks=[5, 10, 100])
-    assert asked.notes == ("a, b returned at most 50 docs: no points at 100",)
+    assert asked.own_notes == ("a, b returned at most 50 docs: no points at 100",)
     unequal = karat.sweep(gold, runs)
     assert unequal.notes[0] == "c returned at most 20 docs: no points at 50"
 
@@ -122,10 +122,10 @@ def test_curves_end_where_lists_end_unless_cutoffs_are_stated() -> None:
     found = karat.sweep(gold, four, "recall")
     assert (found.curve("recall").ks, found.curve("recall").values) == ((1, 3, 4), [0.0, 0.0, 1.0])
     assert karat.sweep(karat.evaluate(gold, four), metrics="recall").curve("recall").ks == (1, 3, 4)
-    assert found.warnings == [] and found.notes == ()
+    assert found.warnings == () and found.notes == ()
     stated = karat.sweep(gold, four, "recall", ks=[1, 3])
     assert stated.curve("recall").ks == (1, 3)
-    assert stated.warnings == []  # the ids are in order: the docs are at rank 4
+    assert stated.warnings == ()  # the ids are in order: the docs are at rank 4
     long = {q: [f"d{i}" for i in range(130)] for q in gold}
     assert karat.sweep(gold, {"a": four, "b": long}, "recall").curve("recall", "b").ks == (1, 3, 4, 5, 10, 20, 50, 100)
     one = karat.sweep(gold, {q: ["a"] for q in gold}, "recall").curve("recall")

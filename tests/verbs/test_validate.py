@@ -140,6 +140,13 @@ def both(*changes: Change) -> Change:
     return lambda files: [change(files) for change in changes]
 
 
+def chunks_of_corpus(files: Files) -> None:
+    """The corpus names the doc of each chunk; nothing in the chunks' own ids does."""
+    docs = [json.loads(row) for row in files["corpus.jsonl"].splitlines()]
+    files["corpus.jsonl"] = lines([{**row, "_id": "c" + row["_id"][1:], "doc_id": row["_id"]} for row in docs])
+    columns("bm25.run", lambda c: [*c[:2], "c" + c[2][1:], *c[3:]])(files)
+
+
 def top_as_gold(files: Files) -> None:
     """Gold made of the first three results of the run."""
     rows = [x.split() for x in files["bm25.run"].splitlines()]
@@ -776,6 +783,8 @@ FINE: dict[str, tuple[str, Change]] = {
         ),
     ),
     "gold by doc and chunks in the run": ("X508", columns("bm25.run", lambda c: [*c[:2], c[2] + "#p1", *c[3:]])),
+    "gold by doc and chunks that the corpus maps": ("X508", chunks_of_corpus),
+    "chunks that the corpus maps": ("X502", chunks_of_corpus),
     "chunks of docs of the corpus": ("X502", columns("bm25.run", lambda c: [*c[:2], c[2] + "#p1", *c[3:]])),
     "ids of two docs that differ in case": (
         "X509",

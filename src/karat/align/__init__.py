@@ -31,7 +31,9 @@ from karat.read.log_blocks import LogColumns
 from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from karat.align.hits import ReturnedDoc
     from karat.model.policy import Policy
@@ -73,6 +75,8 @@ def find(
     aligner = _Aligner(qrels, run, policy, threads, memory, keep_items)
     hits, notes = _at_level(qrels, run, policy, aligner)
     content = run.content
+    if policy.selects:
+        hits = replace(hits, empty_before=_empty_lists(qrels, content))
     chunked = isinstance(content, OrderedLists) and content.parents is not None and content.parents != content.lists
     chunked = chunked or (isinstance(content, LogColumns) and content.chunked)
     chunked = chunked or (bool(run.parents) and any(doc in run.parents for doc in qrels.docs))
@@ -93,6 +97,17 @@ def find_queries(
         return unjudged_queries(run.content.lists), how
     hits, _ = find(unjudged_queries(()), run, how, threads=threads, memory=memory)
     return unjudged_queries(hits.without_gold), how
+
+
+def _empty_lists(qrels: Qrels, content: object) -> NDArray[np.int64]:
+    """The queries of the gold whose lists are empty in the run; files of rows cannot hold any."""
+    queries: Iterable[str] = ()
+    if isinstance(content, (ScoredLists, OrderedLists)):
+        queries = (q for q, docs in content.lists.items() if not len(docs))
+    elif isinstance(content, LogColumns):
+        queries = content.empty_queries()
+    places = [qrels.query_index[q] for q in queries if q in qrels.query_index]
+    return np.array(places, dtype=np.int64)
 
 
 def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tuple[Hits, tuple[str, ...]]:

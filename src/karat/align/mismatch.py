@@ -59,6 +59,7 @@ def describe_mismatch(
         _query_ids(qrels, hits),
         _doc_ids(qrels, run, hits, policy, corpus),
         _docs_or_chunks(qrels, hits, policy),
+        _metadata(qrels, run, hits),
         _scores(run, hits),
         _level_scores(hits),
     )
@@ -128,6 +129,24 @@ def _name_sample(lists: int, total: int) -> str:
     if lists < total:
         return f"{lists:,} of {total:,} lists (a sample)"
     return "1 list" if lists == 1 else f"{lists:,} lists"
+
+
+def _metadata(qrels: Qrels, run: Run, hits: Hits) -> str:
+    """A field of the results that holds more of the gold's ids than what the docs are named by."""
+    absent = np.ones(len(qrels.docs), dtype=bool)
+    absent[hits.gold] = False
+    if not run.doc_fields or not absent.any():
+        return ""
+    missing, there = {qrels.docs[i] for i in np.flatnonzero(absent).tolist()}, len({*qrels.docs})
+    matches = {name: len(missing & {*values}) for name, values in run.doc_fields.items()}
+    name = max(matches, key=lambda field: matches[field])
+    # A reader's own note may name the field already.
+    if matches[name] <= there - len(missing) or any(repr(name) in note for note in run.notes):
+        return ""
+    return (
+        f"{there - len(missing):,} of {there:,} gold ids match the ids of the results, and {matches[name]:,} others "
+        f"match {name!r} in their metadata: if it names the docs, call it 'doc_id'"
+    )
 
 
 def _docs_or_chunks(qrels: Qrels, hits: Hits, policy: Policy) -> str:

@@ -124,7 +124,7 @@ def estimate_metric(
     # Satterthwaite: a few queries may make up most of the error.
     free = float(parts.sum() ** 2 / (parts**2).sum()) if parts.any() else 0.0
     (around,) = intervals(values[None, :], own, confidence=level, resamples=resamples, seed=seed)
-    these = t_interval(middle, error, free, level, "horvitz-thompson", len(gold.grade))
+    these = t_interval(min(max(middle, 0.0), 1.0), error, free, level, "horvitz-thompson", len(gold.grade))
     return SampledValues(values, these.clip(0.0, 1.0), around.clip(0.0, 1.0), error, without)
 
 

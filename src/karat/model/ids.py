@@ -84,6 +84,11 @@ class UnmatchedGold:
     """An id of the corpus."""
 
     @property
+    def most(self) -> bool:
+        """Whether the gold as a whole seems to be of another corpus, or to write its ids in another way."""
+        return 2 * len(self.docs) > self.relevant
+
+    @property
     def note(self) -> str:
         """What a reader of results must know."""
         some = ", ".join(map(shown, self.docs[:3])) + (", …" if len(self.docs) > 3 else "")

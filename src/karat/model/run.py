@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -156,8 +156,8 @@ class Run:
     entries: bool = False
     """Whether each id is an entry of a term, such as a label or a synonym: the term ranks by its best entry."""
 
-    doc_fields: tuple[str, ...] = ()
-    """Fields of the results that may name their docs and are not read as such, for messages."""
+    doc_fields: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """The values of fields of the results that may name their docs and are not read as such, for messages."""
 
     def separator(self, policy: Policy) -> str:
         """What divides an id of this run into its doc and the rest; nothing where ids name docs."""

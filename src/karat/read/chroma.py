@@ -112,8 +112,19 @@ def run_of_results(data: Mapping[Any, Result], name: str, source: str, *, separa
         ),
         notes=notes,
         entries=field is not None or any(_TERM in m and _DOC[0] not in m for m in metadata),
-        doc_fields=tuple(dict.fromkeys(str(n) for m in metadata for n in m)) if field is None else (),
+        doc_fields=_values(metadata) if field is None else {},
     )
+
+
+def _values(metadata: Sequence[Mapping[str, Json]]) -> dict[str, set[str]]:
+    """The values of each field of the metadata that may be ids."""
+    values: dict[str, set[str]] = {}
+    for fields in metadata:
+        for name, value in fields.items():
+            mine = values.setdefault(str(name), set())
+            if (id := text_id(value)) is not None:
+                mine.add(id)
+    return values
 
 
 def _row(q: str, result: Result, problems: Problems) -> tuple[list[str], Sequence[Mapping[str, Json] | None]] | None:

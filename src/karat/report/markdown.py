@@ -33,9 +33,10 @@ from karat.results.words import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from karat.gates.groups import GateGroup
     from karat.gates.judge import JudgedGate
     from karat.report.formats import Problem
-    from karat.report.view import GateGroup, View
+    from karat.report.view import View
     from karat.stats.intervals import Interval
 
 BREAK = "\u200b"

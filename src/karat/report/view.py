@@ -11,9 +11,9 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from karat.gates.groups import group_gates
 from karat.metrics.grammar import choose_primary, parse
 from karat.records import dataclass
-from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
 from karat.results.fingerprints import without_forced
 from karat.results.remarks import Remark, remarks_of
@@ -22,10 +22,10 @@ from karat.results.words import BASELINE, SharedLevels, conventions_text, plural
 from karat.stats.defaults import ALPHA, DRAWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from karat.gates.gate import Gate
-    from karat.gates.judge import JudgedGate, Outcome, Verdict
+    from karat.gates.groups import GateGroup
+    from karat.gates.judge import JudgedGate, Verdict
     from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
     from karat.results.judged_differences import ByBasis
@@ -59,22 +59,6 @@ class System:
     def value_of(self, metric: str) -> float:
         """Its value of a metric; NaN where it has none."""
         return self.run.mean[metric] if metric in self.run.values else math.nan
-
-
-@dataclass(frozen=True)
-class GateGroup:
-    """A gate for one run, over all queries or in each of its segments."""
-
-    gate: Gate
-    run: str
-    outcome: Outcome
-    """The worst of its rows."""
-    rows: tuple[JudgedGate, ...]
-
-    @property
-    def warning(self) -> bool:
-        """Whether it does not pass, and changes nothing."""
-        return self.gate.level == "warn" and self.outcome != "pass"
 
 
 @dataclass(frozen=True)
@@ -273,11 +257,11 @@ def _view_verb(source: Comparison | Check | Sweep | Plan | Reliability) -> View:
     if isinstance(source, Comparison):
         return _view_comparison(source)
     if isinstance(source, Plan):
-        return replace(_view_result(source.result, source.notes), source=source, plan=source)
+        return replace(_view_result(source.result, source.own_notes), source=source, plan=source)
     if isinstance(source, Reliability):
-        return replace(_view_result(source.result, source.notes), source=source, reliability=source)
+        return replace(_view_result(source.result, source.own_notes), source=source, reliability=source)
     if isinstance(source, Sweep):
-        view = _view_result(source.result, source.notes)
+        view = _view_result(source.result, source.own_notes)
         systems = tuple(System(run.name, "", run) for run in source.shown_runs)
         present = {metric for one in systems for metric in one.run.values}
         metrics = tuple(m for m in view.metrics if m in present)
@@ -301,7 +285,7 @@ def _view_comparison(source: Comparison) -> View:
         decisions_by_judge=source.by_judge,
         alpha=source.alpha,
         remarks=source.remarks,
-        notes=without_forced(source.notes),
+        notes=without_forced(source.own_notes),
         forced=source.forced,
         differences=source.system,
         known_pairs=source.pairs,
@@ -331,21 +315,9 @@ def _view_check(source: Check) -> View:
         decisions_by_judge=source.by_judge,
         alpha=1 - result.runs[0].sampling.confidence,
         remarks=(*(Remark(text, True) for text in [source.second_look] if text), *source.remarks),
-        notes=without_forced(source.notes),
+        notes=without_forced(source.own_notes),
         forced=source.forced,
         differences=source.system,
         link=source.link,
         baseline_file=source.baseline_file,
     )
-
-
-def group_gates(rows: Sequence[JudgedGate]) -> tuple[GateGroup, ...]:
-    """The rows of each gate and run; what fails comes first, then what is undecided, warnings last."""
-    groups: dict[tuple[Gate, str], list[JudgedGate]] = {}
-    for row in rows:
-        groups.setdefault((row.gate, row.run), []).append(row)
-    out = []
-    for (gate, run), members in groups.items():
-        outcomes = {r.judged.outcome for r in members}
-        out.append(GateGroup(gate, run, next(o for o in ORDER if o in outcomes), tuple(members)))
-    return tuple(sorted(out, key=lambda g: (g.gate.level == "warn", ORDER.index(g.outcome))))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from karat.metrics.grammar import Measure
     from karat.model.json_data import JsonObject
     from karat.results.document import ComponentsJson, EstimateJson, PartJson
+    from karat.results.remarks import Remark
 
 
 QueryCell = bool | int | float | str | list[str] | None
@@ -112,13 +113,18 @@ class Components(Tabular):
     entities: Component
     levels: Component
     k: int = field(default=5, kw_only=True)
-    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    remarks: tuple[Remark, ...] = field(default=(), kw_only=True)
     """What is odd about the data, where no result beside them says it."""
 
     @property
     def parts(self) -> tuple[Component, ...]:
         """All components, in the order in which reports show them."""
         return tuple(getattr(self, name) for name in NAMES)
+
+    @property
+    def own_notes(self) -> tuple[str, ...]:
+        """The notes of each component, after its name."""
+        return tuple(f"{part.name}: {note}" for part in self.parts for note in part.notes)
 
     @property
     def missing(self) -> dict[str, str]:
@@ -139,8 +145,7 @@ class Components(Tabular):
         columns = ("component", "figure", "change", "value", "low", "high", "n")
         missing = [f"{name} {reason}" for name, reason in self.missing.items()]
         heads = ("component", "figure", "value", "interval", "n")
-        notes = (*self.notes, *(f"{part.name}: {note}" for part in self.parts for note in part.notes))
-        return Table(columns, rows, heads, cells, "; ".join(missing), notes)
+        return Table(columns, rows, heads, cells, "; ".join(missing), self.notes)
 
     def document(self) -> ComponentsJson:
         """The components as the JSON document has them."""
@@ -157,7 +162,7 @@ class Components(Tabular):
         return f"Components({self.run}: {measured or 'nothing measured'}; missing: {', '.join(self.missing) or 'none'})"
 
 
-NAMES = tuple(f.name for f in fields(Components) if f.name not in ("run", "k", "notes"))
+NAMES = tuple(f.name for f in fields(Components) if f.name not in ("run", "k", "remarks"))
 """The names of the components, in the order in which reports show them."""
 
 

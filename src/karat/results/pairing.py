@@ -185,4 +185,4 @@ def _todo(wrong: Sequence[Difference]) -> str:
     if missing and len(missing) == len(wrong):
         return " and ".join(missing)
     what = " and ".join(d.what for d in wrong if d.what in _PARTS and not d.missing) or "settings"
-    return "; ".join([*missing, f"bless the system that is in production with the new {what}, then compare"])
+    return "; ".join([*missing, f"bless the system that is in production with the {what} used here, then compare"])

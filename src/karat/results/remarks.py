@@ -52,9 +52,9 @@ def remarks_of(
     )
 
 
-def serious_remarks(runs: Sequence[RunResult]) -> list[str]:
+def serious_remarks(runs: Sequence[RunResult]) -> tuple[Remark, ...]:
     """The warnings among what is said of the data of these runs."""
-    return [remark.text for remark in remarks_of(runs) if remark.serious]
+    return tuple(remark for remark in remarks_of(runs) if remark.serious)
 
 
 def data_remarks(
@@ -71,7 +71,7 @@ def data_remarks(
     unequal = find_unequal_answers([*beside, *runs])
     notes = {
         run.name: [
-            text for text in run.notes if text not in {*mismatches, *(describe_undefined(run, m) for m in unequal)}
+            text for text in run.data_notes if text not in {*mismatches, *(describe_undefined(run, m) for m in unequal)}
         ]
         for run in runs
     }
@@ -162,10 +162,7 @@ def warnings(run: RunResult) -> list[str]:
     if c.get("missing"):
         scope = ": left out" if run.policy.missing == "skip" else ""
         out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results{scope}")
-    if empty := _empty_lists(run):
-        judged = "" if run.is_without_gold else "judged "
-        count = plural(empty, f"{judged}query", f"{judged}queries")
-        out.append(f"nothing was returned for {count}{_after_selection(run)}")
+    out += _describe_empty(run)
     if c.get("without_gold") and (scope := _left_out(run)):
         out.append(f"{plural(c['without_gold'], 'query', 'queries')} without gold: {scope}")
     if c.get("duplicates"):
@@ -241,6 +238,19 @@ def _detectable_level(run: RunResult) -> str:
     if high is not None and least > high - low:
         return f"; they can tell {metric} from no target, however far away"
     return f"; they can tell {metric} from a target that is {figure(metric, least).short} away"
+
+
+def _describe_empty(run: RunResult) -> list[str]:
+    """For how many queries the run has an empty list, and of how many conventions left nothing."""
+    judged = "" if run.is_without_gold else "judged "
+    empty, by = _empty_lists(run), _after_selection(run)
+    own = run.counts.get("empty_before", 0) if by else empty
+    counts = (("", own), (by, empty - own))
+    return [
+        f"nothing was returned for {plural(n, f'{judged}query', f'{judged}queries')}{cause}"
+        for cause, n in counts
+        if n > 0
+    ]
 
 
 def _empty_lists(run: RunResult) -> int:

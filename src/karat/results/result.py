@@ -9,7 +9,7 @@ the fingerprints are taken of. Each `RunResult` holds one run:
 - `top` and `gold_ranks` (with `details`): the first 100 docs of each query, and the rank of each judgment of the
   gold, both as columns. `top_docs(query)` and `gold_docs(query)` give those of one query.
 - `log`: what a run log says of each query's way through the pipeline (with `details`).
-- `sampling`: how intervals and segments are found; `policy`: how run and gold were aligned; `counts`, `facts`, `notes`.
+- `sampling`: how intervals and segments are found; `policy`: how run and gold were aligned; `counts`, `facts`.
 
 Nothing in it is a function. What takes time (intervals, fingerprints, attainable values) is found when it is first
 asked for. A result from a file of an older version, or a baseline, may lack gold, rankings and lists: they are None.
@@ -32,7 +32,7 @@ from karat.model.policy import RELEVANT, Policy, parent_of
 from karat.records import dataclass
 from karat.results.figures import figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
-from karat.results.remarks import data_remarks, remarks_of
+from karat.results.remarks import remarks_of
 from karat.results.run_table import table_of
 from karat.results.sampling import NONE, Sampling, split_fields
 from karat.results.table import Documented, Table, Tabular
@@ -87,9 +87,10 @@ class RunResult(Tabular):
     values: Mapping[str, Values]
     counts: Mapping[str, int]
     facts: Mapping[str, Json] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    data_notes: tuple[str, ...] = ()
+    """What was noted where gold and run were read, aligned and measured."""
     mismatches: tuple[str, ...] = field(default=(), kw_only=True)
-    """The notes that say why run and gold may not belong together: their figures may mean nothing."""
+    """Those that say why run and gold may not belong together: their figures may mean nothing."""
     sampling: Sampling = field(default_factory=Sampling, repr=False)
     policy: Policy = field(default_factory=Policy, repr=False)
     level: Level | None = None
@@ -119,6 +120,11 @@ class RunResult(Tabular):
     """Of all queries, where a cluster has too many to bring their values here."""
 
     @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What is said of the data behind the figures of this run alone."""
+        return remarks_of([self])
+
+    @property
     def summed(self) -> Mapping[str, Summed]:
         """By metric: what workers summed over all queries; nothing where the values of all queries are here."""
         totals = self.totals
@@ -129,7 +135,8 @@ class RunResult(Tabular):
         """The run with figures of the queries whose values are here, which are weighted."""
         if self.totals is None:
             return self
-        return replace(self, totals=None, notes=tuple(note for note in self.notes if note != self.totals.note))
+        kept = tuple(note for note in self.data_notes if note != self.totals.note)
+        return replace(self, totals=None, data_notes=kept)
 
     def summed_changes(self, base: RunResult) -> Mapping[str, Summed] | None:
         """By metric: the summed differences from a baseline; None where values are compared."""
@@ -212,7 +219,7 @@ class RunResult(Tabular):
             return self
         if basis == "raw":
             return self._by_both
-        corrected = {name: one.values for name, one in self.by_judge.corrected.items()}
+        corrected = {name: one.level for name, one in self.by_judge.corrected.items()}
         return replace(self, values={**self.values, **corrected}, unbounded=frozenset(corrected))
 
     def top_docs(self, query_id: str) -> list[TopDoc]:
@@ -257,7 +264,11 @@ class RunResult(Tabular):
         values = {name: column for name, column in self.values.items() if name not in summed}
         if not values and summed:
             return [summed]
-        whole, *parts = estimate(values, self.query_ids, self.sampling, self.threads, unbounded=self.unbounded)
+        corrected = self.by_judge.corrected if self.by_judge is not None else {}
+        doubts = {name: corrected[name].doubt for name in self.unbounded if name in corrected}
+        whole, *parts = estimate(
+            values, self.query_ids, self.sampling, self.threads, unbounded=self.unbounded, doubts=doubts
+        )
         return [{**summed, **whole}, *parts]
 
     @property
@@ -425,13 +436,8 @@ class Result(Documented):
         return self._only("counts").counts
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know before believing the numbers, as the command line prints it."""
-        return tuple(remark.text for remark in data_remarks([self._only("notes")]))
-
-    @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What every output says of the data behind the figures."""
+        """What every output says of the data behind the figures of all runs."""
         return remarks_of(self.runs)
 
     def per_query(self, metric: str) -> dict[str, float]:

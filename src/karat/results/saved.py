@@ -196,7 +196,7 @@ def _with_head(run: RunResult, head: RunJson) -> RunResult:
         name=head.name,
         counts=head.counts,
         facts=head.facts or {},
-        notes=tuple(head.notes or ()),
+        data_notes=tuple(head.notes or ()),
         mismatches=tuple(head.mismatches or ()),
         level=head.gold_level or "doc",
         components=read_components(head.name, head.components) if head.components else None,

@@ -63,7 +63,7 @@ def summarize_run(run: RunResult) -> RunJson:
         across={f: {name: _across(run, f, name) for name in run.values} for f in fields} or UNSET,
         components=run.components.document() if run.components is not None else UNSET,
         by_judge=by_judge_json(run) if run.by_judge is not None else UNSET,
-        notes=list(run.notes) or UNSET,
+        notes=list(run.data_notes) or UNSET,
         mismatches=list(run.mismatches) or UNSET,
     )
 

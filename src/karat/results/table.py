@@ -1,4 +1,4 @@
-"""What a result shows of itself in a notebook, and gives to data frames: one table of rows, and notes."""
+"""What a result shows of itself: a table of rows for notebooks and data frames, and what to know of its data."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from karat.model.json_data import JsonObject
     from karat.results.document import DocumentJson
+    from karat.results.remarks import Remark
 
 Cell = str | int | float | bool | None
 
@@ -53,7 +54,27 @@ class Table:
 
 
 class Tabular:
-    """A result that holds rows: it shows itself in notebooks, and gives data frames."""
+    """A result that holds rows: it shows itself in notebooks, gives data frames, and says what to know of its data."""
+
+    @property
+    def own_notes(self) -> Sequence[str]:
+        """What the verb itself noted, beside the remarks on the data."""
+        return ()
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What the command line prints of the data behind the figures."""
+        return ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know before believing the figures: the sentences that the command line prints."""
+        return tuple(dict.fromkeys((*(remark.text for remark in self.remarks), *self.own_notes)))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes on data that may make the figures misleading; each is a `karat.KaratWarning` too."""
+        return tuple(remark.text for remark in self.remarks if remark.serious)
 
     def table(self) -> Table:
         """All rows, as values and as a reader sees them."""

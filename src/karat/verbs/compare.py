@@ -35,6 +35,7 @@ from karat.stats.multiple import randomised_hsd
 from karat.stats.paired import TESTS
 from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from karat.results.document import DocumentJson, PairsJson
@@ -56,7 +57,7 @@ class Comparison(Documented):
     alpha: float
     pairs: Mapping[str, PairwiseTest] = field(default_factory=dict)
     """By metric: p of every pair of runs by randomised HSD, and the number of draws."""
-    notes: tuple[str, ...] = ()
+    own_notes: tuple[str, ...] = ()
     forced: tuple[Difference, ...] = ()
     """What differs between the results and was overridden by force."""
     system: tuple[Difference, ...] = ()
@@ -73,8 +74,7 @@ class Comparison(Documented):
         table = decisions_table(self.rows)
         decided = [row.statement for row in self.rows if row.primary and row.segment is None]
         differences = [f"differs from the baseline: {difference}" for difference in self.system]
-        remarks = [remark.text for remark in self.remarks]
-        return replace(table, notes=(*decided, *remarks, *self.notes, *differences))
+        return replace(table, notes=(*decided, *self.notes, *differences))
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -118,7 +118,7 @@ class Comparison(Documented):
             comparisons=[row.document() for row in self.rows],
             comparisons_by_judge={b: [row.document() for row in rows] for b, rows in self.by_judge.items()} or UNSET,
             pairs={m: p.document() for m, p in self.pairs.items()} or UNSET,
-            notes=list(self.notes) or UNSET,
+            notes=list(self.own_notes) or UNSET,
             forced=differences_json(self.forced),
             differences=differences_json(self.system),
         )
@@ -143,6 +143,7 @@ class TestOptions(TypedDict, total=False):
     force: bool
 
 
+@gives_warnings
 @takes_options
 def compare(
     qrels: Any,
@@ -283,8 +284,8 @@ def _opened(source: Any) -> Result:
 def _with_metrics(run: RunResult, names: Sequence[str]) -> RunResult:
     """The run with the values of these metrics, and without the notes that are about others."""
     others = tuple(f"{name}: " for name in run.values if name not in names)
-    notes = tuple(text for text in run.notes if not text.startswith(others))
-    return replace(run, values={name: run.values[name] for name in names}, notes=notes)
+    notes = tuple(text for text in run.data_notes if not text.startswith(others))
+    return replace(run, values={name: run.values[name] for name in names}, data_notes=notes)
 
 
 def _checked(tests: Sequence[str], correction: str, margin: float | None) -> tuple[str, ...]:

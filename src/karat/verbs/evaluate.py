@@ -18,7 +18,6 @@ from karat.config.options import Data, Options, Settings, takes_options
 from karat.errors import InputError, UsageError, shown
 from karat.metrics.grammar import CASE_METRICS, DEFAULT_METRICS, TERM_METRICS, Measure, parse_all
 from karat.metrics.registry import GOLD_ALONE
-from karat.model.ids import unmatched_gold
 from karat.model.policy import Policy, is_relevant
 from karat.model.run import RemoteRows, Run, Table
 from karat.read.files import is_packed, is_repeatable
@@ -36,9 +35,10 @@ from karat.results.sampling import Sampling, refuse_undated, refuse_weightless, 
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import measure_rankings
 from karat.store.cache import Cache, Entry, StoredRun
-from karat.verbs.data_notes import note_lacking, note_marked_with_gold, note_measures
+from karat.verbs.data_notes import find_unmatched, note_lacking, note_marked_with_gold, note_measures
 from karat.verbs.log_metrics import describe_routes, log_panel
 from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, plans_of_log, session_of
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from karat.align.needs import Needs
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from karat.ontology.terms import Ontology
 
 
+@gives_warnings
 @takes_options
 def evaluate(
     qrels: Any,
@@ -121,7 +122,9 @@ def evaluate(
     docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None
     if docs_table is not None:
         job.parents, job.corpus = docs_table.parents, docs_table.fields.keys()
-        job.notes = (*job.notes, *job.describe_unmatched(docs_table))
+        unmatched = find_unmatched(job.gold.qrels, docs_table, ontology) if job.gold is not None else None
+        job.notes = (*job.notes, *([unmatched.note] if unmatched else []))
+        job.mismatches = (unmatched.note,) if unmatched is not None and unmatched.most else ()
     if cases is not None:
         job.counts = {CASES: len(cases)}
     if any(m.needs != GOLD_ALONE for m in measures):
@@ -297,6 +300,8 @@ class _Job:
         self.corpus: Collection[str] = ()
         """The ids of all docs, where a corpus names them."""
         self.notes: tuple[str, ...] = ()
+        self.mismatches: tuple[str, ...] = ()
+        """Those of the notes that say why gold and corpus may not belong together."""
         self.counts: Mapping[str, int] = {}
         """What is counted beside what every run has."""
 
@@ -350,11 +355,12 @@ class _Job:
             build_top_lists(details) if details is not None else None,
             run.log if run is not None and self.engine.details else None,
             threads=self.engine.threads or default_threads(),
-            mismatches=tuple(stored.mismatches),
+            mismatches=(*stored.mismatches, *self.mismatches),
             idle={m.name: idle for m in measures if (idle := find_idle(m, rankings))},
         )
         if self.policy.as_of_filter and logged is not None:
-            result = replace(result, notes=(*result.notes, *self._made_by_filter(logged, measures, result)))
+            made = self._made_by_filter(logged, measures, result)
+            result = replace(result, data_notes=(*result.data_notes, *made))
         return result
 
     def with_digests(
@@ -439,17 +445,6 @@ class _Job:
             order,
         ]
         return self.cache.entry(self.gold.source, source, choices)
-
-    def describe_unmatched(self, docs: Docs) -> list[str]:
-        """That the corpus lacks relevant docs, where it does; terms match whatever id they are written with."""
-        if self.gold is None:
-            return []
-        if self.ontology is not None:
-            from karat.align.term_ids import docs_of_terms
-
-            docs = docs_of_terms(docs, self.ontology)
-        unmatched = unmatched_gold(self.gold.qrels, docs)
-        return [unmatched.note] if unmatched else []
 
     def read(self, name: str | None, source: Any, policy: Policy | None = None) -> Run:
         """A run as a policy chooses its lists."""

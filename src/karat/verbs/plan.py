@@ -36,6 +36,7 @@ from karat.stats.planning import SIMULATED, Dialogue, Population, find_units
 from karat.stats.power import POWER
 from karat.verbs.check import Check, check
 from karat.verbs.evaluate import evaluate
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from karat.gates.gate import Gate
     from karat.gates.judge import JudgedGate
     from karat.results.document import DocumentJson
+    from karat.results.remarks import Remark
 
 SIZES = (25, 50, 100, 200, 400, 800, 1600)
 FEW = 25
@@ -60,10 +62,15 @@ class Plan(Documented):
     gates: tuple[GateForecast, ...]
     work: tuple[WorkItem, ...]
     power: float
-    notes: tuple[str, ...] = ()
+    own_notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Plan({self.conclusion})"
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What is to be checked in the data of the runs."""
+        return serious_remarks(self.result.runs)
 
     @property
     def conclusion(self) -> str:
@@ -98,11 +105,10 @@ class Plan(Documented):
                     chances = (c.ship, c.block, c.inconclusive)
                     rows.append([str(gate.gate), gate.run, truth.label, truth.value, c.n, *chances, truth.needed])
                     cells.append((str(gate.gate), truth.label, f"{c.n:,}", *map(percent_text, chances)))
-        notes = (*serious_remarks(self.result.runs), *self.notes)
         if not rows and self.work:
             work = [(str(item.gate), item.run, item.statement) for item in self.work]
-            return Table(("gate", "run", "work"), work, ("gate", "run", "work"), work, self.conclusion, notes)
-        return Table(columns, rows, PLAN_HEADS, cells, self.conclusion, notes)
+            return Table(("gate", "run", "work"), work, ("gate", "run", "work"), work, self.conclusion, self.notes)
+        return Table(columns, rows, PLAN_HEADS, cells, self.conclusion, self.notes)
 
     def plot(self) -> Any:
         """A matplotlib figure of the chances against n, one panel per gate and truth; notebooks show it."""
@@ -128,8 +134,8 @@ class Plan(Documented):
                 [one.document() for one in self.gates],
                 [item.document() for item in self.work],
             ),
-            notes=list(self.notes) or UNSET,
-            warnings=serious_remarks(self.result.runs) or UNSET,
+            notes=list(self.own_notes) or UNSET,
+            warnings=list(self.warnings) or UNSET,
         )
 
 
@@ -152,6 +158,7 @@ def needed_text(gate: GateForecast, truth: TruthForecast, power: float) -> str:
     return f"{chance} about {units_text(round_up(truth.needed), gate.unit)}{each}{beyond}"
 
 
+@gives_warnings
 @takes_options
 def plan(
     source: str | os.PathLike[str] | Mapping[str, object] | Config | Read | Result | Any = None,

@@ -32,6 +32,7 @@ from karat.stats.intervals import checked_count, checked_share
 from karat.stats.rank_correlation import Agreement, measure_agreement
 from karat.verbs.compare import PairwiseTest, all_pairs_of
 from karat.verbs.evaluate import evaluate
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.results.document import DocumentJson
+    from karat.results.remarks import Remark
 
     Floats = NDArray[np.float64]
 
@@ -59,7 +61,7 @@ class Reliability(Documented):
     result: Result
     metrics: tuple[MetricReliability, ...]
     alpha: float
-    notes: tuple[str, ...] = ()
+    own_notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         parts = (f"{m.metric} Eρ² {coefficient_figure(m.relative).sentence}" for m in self.metrics)
@@ -74,6 +76,11 @@ class Reliability(Documented):
     def primary(self) -> MetricReliability:
         """The metric that the conclusion is about: ndcg@10, or the first."""
         return self[choose_primary([m.metric for m in self.metrics])]
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What is to be checked in the data of the runs."""
+        return serious_remarks(self.result.runs)
 
     @property
     def conclusion(self) -> str:
@@ -114,8 +121,7 @@ class Reliability(Documented):
                 ends = [end for i in intervals for end in (i.estimate, i.low, i.high)]
                 rows.append([one.metric, point.n, *ends, agreement.source])
         cells = [one.cells() for one in self.metrics]
-        notes = (*serious_remarks(self.result.runs), *self.notes)
-        return Table(columns, rows, RELIABILITY_HEADS, cells, self.conclusion, notes)
+        return Table(columns, rows, RELIABILITY_HEADS, cells, self.conclusion, self.notes)
 
     def plot(self) -> Any:
         """A matplotlib figure of Eρ² against the number of queries, with its band; notebooks show it."""
@@ -144,11 +150,12 @@ class Reliability(Documented):
                 [one.document() for one in self.metrics],
                 [[one.metric for one in group] for group in self.ranking],
             ),
-            notes=list(self.notes) or UNSET,
-            warnings=serious_remarks(self.result.runs) or UNSET,
+            notes=list(self.own_notes) or UNSET,
+            warnings=list(self.warnings) or UNSET,
         )
 
 
+@gives_warnings
 @takes_options
 def reliability(
     qrels: Any,

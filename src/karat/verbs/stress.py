@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -27,6 +27,7 @@ from karat.store.codec import rounded
 from karat.verbs.compare import Comparison, compare
 from karat.verbs.components.inputs import Material, read_material
 from karat.verbs.components.reranker import reranking
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +54,7 @@ class Stress(Documented):
     source: str
     """Where the negatives come from."""
     left_out: int = 0
-    notes: tuple[str, ...] = field(default=())
+    own_notes: tuple[str, ...] = field(default=())
 
     @property
     def change(self) -> Decision:
@@ -71,7 +72,7 @@ class Stress(Documented):
 
     def table(self) -> Table:
         """The comparison of both inputs."""
-        return self.comparison.table()
+        return replace(self.comparison.table(), notes=self.notes)
 
     def __repr__(self) -> str:
         low, high = -self.change.difference.high, -self.change.difference.low
@@ -97,10 +98,11 @@ class Stress(Documented):
                 left_out=self.left_out,
                 per_query=list(self.rows),
             ),
-            **({"notes": list(self.notes)} if self.notes else {}),
+            **({"notes": list(self.own_notes)} if self.own_notes else {}),
         )
 
 
+@gives_warnings
 @takes_options
 def stress(
     qrels: Any,
@@ -177,7 +179,7 @@ def stress(
         for q in drawn
     ]
     rows.sort(key=lambda row: (-(row.drop or 0.0), row.query_id))
-    notes = [*comparison.notes]
+    notes = [*comparison.own_notes]
     if fewer := sum(len(negatives[q]) < insert for q in drawn):
         notes.append(f"{fewer} of {len(drawn)} queries have fewer than {insert} negatives")
     return Stress(comparison, metric, k, tuple(rows), place, source, len(usable) - len(drawn), tuple(notes))

@@ -127,7 +127,7 @@ def _summed(
             totals=replace(totals[run.name], kept=len(run.query_ids), note=note),
             counts={**run.counts, **counts.counts},
             sampling=replace(run.sampling, weights=weights),
-            notes=(note, kept, *run.notes),
+            data_notes=(note, kept, *run.data_notes),
         )
         for run, counts in zip(result.runs, bundle.runs, strict=True)
     ]

@@ -23,6 +23,7 @@ from karat.results.table import Documented, Table
 from karat.results.words import segment_text
 from karat.store.codec import ends_json, rounded
 from karat.verbs.evaluate import evaluate
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from karat.metrics.grammar import Measure
     from karat.results.by_judge import Basis
     from karat.results.document import CurveJson, DocumentJson
+    from karat.results.remarks import Remark
     from karat.stats.intervals import Interval
 
 KS = SWEEP
@@ -107,7 +109,7 @@ class Sweep(Documented):
 
     result: Result
     curves: tuple[Curve, ...]
-    notes: tuple[str, ...] = ()
+    own_notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         runs = ", ".join(dict.fromkeys(c.run for c in self.curves))
@@ -123,7 +125,7 @@ class Sweep(Documented):
         return [replace(run, values={m: v for m, v in run.values.items() if m in shown[run.name]}) for run in runs]
 
     @property
-    def warnings(self) -> list[str]:
+    def remarks(self) -> tuple[Remark, ...]:
         """What is to be checked in the data behind the points that there are."""
         return serious_remarks(self.shown_runs)
 
@@ -141,7 +143,7 @@ class Sweep(Documented):
             at = {k: str(estimate_figure(f"{c.metric}@{k}", p)) for k, p in zip(c.ks, c.points, strict=True)}
             cells.append((c.label, c.metric, segment_text(c.segment), *(at.get(k, "") for k in ks)))
         heads = ("run", "metric", "segment", *(f"k = {k}" for k in ks))
-        return Table(columns, rows, heads, cells, notes=(*self.warnings, *self.notes))
+        return Table(columns, rows, heads, cells, notes=self.notes)
 
     def plot(self) -> Any:
         """A matplotlib figure of the curves with their bands, one panel per metric; notebooks show it."""
@@ -168,11 +170,12 @@ class Sweep(Documented):
             format_version=FORMAT_VERSION,
             kind="sweep",
             curves=curves,
-            notes=list(self.notes) or UNSET,
-            warnings=self.warnings or UNSET,
+            notes=list(self.own_notes) or UNSET,
+            warnings=list(self.warnings) or UNSET,
         )
 
 
+@gives_warnings
 @takes_options
 def sweep(
     qrels: Any,

@@ -30,6 +30,7 @@ from karat.report.html.model import (
     SegmentRow,
 )
 from karat.report.marks import tone_of
+from karat.report.terminal.evaluate import best_runs
 from karat.results.figures import estimate_figure, figure, least_of, p_text
 from karat.results.losses import find_loss
 from karat.results.sampling import NONE
@@ -87,6 +88,7 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
         estimates={
             m: {r.name: estimate(m, r.intervals[m]) for r in result.runs if m in r.values} for m in result.metrics
         },
+        best={m: [result.runs[i].name for i in sorted(best_runs(m, result.runs))] for m in result.metrics},
         changes=[change(c) for c in source.comparisons],
         segments=_segments(result),
         curves=_curves(result),
@@ -180,7 +182,14 @@ def _column(metric: str) -> Column:
     high = m.metric.bounds[1]
     scale = "" if high is not None and high <= 1 else m.metric.unit or metric
     return Column(
-        metric, value_name or metric, m.metric.higher_is_better, decimals, least_of(decimals), m.metric.unit, scale
+        metric,
+        value_name or metric,
+        m.metric.higher_is_better,
+        decimals,
+        least_of(decimals),
+        m.metric.unit,
+        scale,
+        by_gold="gold" in m.needs,
     )
 
 
@@ -206,6 +215,7 @@ def change(row: Decision, shared: SharedLevels | None = None) -> Change:
         p=p_note(row),
         outcome=row.outcome,
         statement=typeset(cut(row.statement, LONGEST)),
+        more_queries=row.more_queries if row.segment is None else "",
         tone=tone_of(row.outcome),
         n=row.n,
         shared="" if shared is None else typeset(str(shared)),

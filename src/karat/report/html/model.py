@@ -47,6 +47,8 @@ class Change(Struct, frozen=True):
     outcome: str
     """What was decided: `better`, `no significant difference`, `too few queries`, …"""
     statement: str
+    more_queries: str
+    """Over all queries: how many of them would detect a difference that is not significant."""
     tone: Tone
     n: int
     shared: str = ""
@@ -66,6 +68,8 @@ class Column(Struct, frozen=True):
     unit: str
     scale: str
     """What values that may share an axis have in common: nothing to say of shares, a unit, or the metric itself."""
+    by_gold: bool
+    """Whether it looks at judgments, so that unjudged docs may have lowered it."""
 
 
 class SegmentRow(Struct, frozen=True):
@@ -146,6 +150,8 @@ class ScriptData(Struct, frozen=True):
     metrics: list[Column]
     estimates: dict[str, dict[str, Estimate]]
     """By metric and run, over all queries."""
+    best: dict[str, list[str]]
+    """By metric: the runs that are best by it."""
     changes: list[Change]
     segments: list[SegmentRow]
     curves: list[CurveLine]
@@ -157,7 +163,7 @@ class ScriptData(Struct, frozen=True):
     queries: QueryColumns
     docs: DocTexts
     findings: dict[str, list[tuple[str, list[int]]]]
-    """By run: each finding of its diagnosis, and the places of the queries that lose by it."""
+    """By run: each finding of its diagnosis, and the places of the queries that it concerns."""
 
 
 class Strip(Struct, frozen=True):

@@ -79,7 +79,7 @@ def source_of(outcome: Result | Comparison | Check | str | os.PathLike[str]) -> 
                 comparisons=outcome.rows,
                 forced=outcome.forced,
                 differences=outcome.system,
-                remarks=(*outcome.remarks, *_notes(outcome.notes)),
+                remarks=(*outcome.remarks, *_notes(outcome.own_notes)),
                 decisions_by_judge=outcome.by_judge,
             )
         )
@@ -106,7 +106,7 @@ def _of_check(check: Check) -> Source:
         check.name,
         check.forced,
         check.system,
-        (*check.remarks, *_notes(check.all_notes)),
+        (*check.remarks, *_notes(check.notes_on_verdict)),
         decisions_by_judge=check.by_judge,
     )
     return _with_names(source if base is None or any(r is base for r in result.runs) else _beside(source, base))

@@ -47,7 +47,7 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
     show_judged(out, comparison.result, {"none": comparison.rows, **comparison.by_judge})
     for remark in comparison.remarks:
         out.print(note(plain(remark.text), serious=remark.serious))
-    for text in comparison.notes:
+    for text in comparison.own_notes:
         out.print(note(plain(text), serious=True))
     sampling = comparison.result.runs[0].sampling
     level, ratios = percent_text(sampling.confidence), any(r.scale == "ratio" for r in comparison.rows)

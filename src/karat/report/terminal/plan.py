@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from karat.report.plan import WORK, chances, legend, work_by_gate
 from karat.report.terminal.console import console, grid, line, note
-from karat.results.remarks import serious_remarks
 from karat.results.words import plain
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def show(source: Plan) -> None:
         out.print()
     if source.work:
         _work(out, source)
-    for text in (*serious_remarks(source.result.runs), *source.notes):
+    for text in source.notes:
         out.print(note(plain(text), serious=True))
     for text in legend(source):
         out.print(line(text, style="dim"))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from karat.report.reliability import legend, sections
 from karat.report.terminal.console import colour_of, console, grid, line, note
-from karat.results.remarks import serious_remarks
 from karat.results.words import plain
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def show(source: Reliability, *, verbose: bool = False) -> None:
         if i == 0:
             out.print(line(plain(source.best_statement)))
         out.print()
-    for text in (*serious_remarks(source.result.runs), *source.notes):
+    for text in source.notes:
         out.print(note(plain(text), serious=True))
     for text in legend(source):
         out.print(line(text, style="dim"))

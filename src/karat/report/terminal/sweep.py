@@ -47,7 +47,7 @@ def show(sweep: Sweep) -> None:
                 table.add_row("", *(line(one.interval, style="dim") for one in figures))
         out.print(table)
         out.print()
-    for text in (*sweep.warnings, *sweep.notes):
+    for text in sweep.notes:
         out.print(note(plain(text), serious=True))
     if sweep.result.judge is not None:
         out.print(line(plain(describe_judge(sweep.result.judge)), style="dim"))

@@ -17,7 +17,7 @@ from karat.results.document import BenchJson, DatasetJson, DocumentJson
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.sampling import split_groups
-from karat.results.table import Documented, Table
+from karat.results.table import Documented, Table, Tabular
 from karat.retrieve.corpus import Corpus, rechunk
 from karat.retrieve.protocol import Retriever, everything_in
 from karat.retrieve.registry import make_retriever
@@ -34,9 +34,12 @@ from karat.verbs.bench.vectors import make_vectors
 from karat.verbs.bench.warnings import list_warnings, unknown_ids
 from karat.verbs.compare import Comparison, TestOptions, compare
 from karat.verbs.evaluate import evaluate
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from karat.results.remarks import Remark
 
     Watch = Callable[[str, str, int, int], None]
     """Called with the run, the step (indexing, queries), how much of it is done, and how much there is."""
@@ -55,7 +58,7 @@ class BenchOptions(StatedOptions, TestOptions, total=False):
 
 
 @dataclass(frozen=True)
-class DatasetBench:
+class DatasetBench(Tabular):
     """What was found on one dataset: the result, the comparison where there was one, and the logs by run."""
 
     dataset: Dataset
@@ -64,8 +67,13 @@ class DatasetBench:
     logs: Mapping[str, str]
     reused: Sequence[str] = ()
     """Runs whose logs were there already and whole."""
-    notes: Sequence[str] = ()
-    """What to know before believing the numbers."""
+    own_notes: Sequence[str] = ()
+    """What was rerun and replaced, and what to know of the data."""
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What every output says of the data behind the figures."""
+        return self.result.remarks
 
     @property
     def document(self) -> Result | Comparison:
@@ -105,6 +113,16 @@ class Bench(Documented):
             raise UsageError(f"{len(self.parts)} datasets were run; choose one: bench['{self.parts[0].dataset.name}']")
         return self.parts[0]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the command line prints of each dataset, after its name."""
+        return tuple(f"{part.dataset.name}: {text}" for part in self.parts for text in part.notes)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes on data that may make the figures misleading; each is a `karat.KaratWarning` too."""
+        return tuple(f"{part.dataset.name}: {text}" for part in self.parts for text in part.warnings)
+
     def __repr__(self) -> str:
         parts = (f"{p.dataset.name}: {', '.join(run.name for run in p.result)}" for p in self.parts)
         return f"Bench({'; '.join(parts)})"
@@ -123,8 +141,7 @@ class Bench(Documented):
             for name, run in systems
         ]
         columns = ("dataset", "run", "metric", "value", "low", "high", "n")
-        notes = [f"{p.dataset.name}: {remark.text}" for p in self.parts for remark in p.result.remarks]
-        return Table(columns, rows, ("dataset", "run", *metrics), cells, notes=notes)
+        return Table(columns, rows, ("dataset", "run", *metrics), cells, notes=self.notes)
 
     def document(self) -> DocumentJson:
         """The document that `--json` writes."""
@@ -135,7 +152,7 @@ class Bench(Documented):
             kind="bench",
             bench=self.facts,
             datasets=[
-                DatasetJson(p.dataset.name, p.dataset.version, dict(p.logs), list(p.notes), p.document.document())
+                DatasetJson(p.dataset.name, p.dataset.version, dict(p.logs), list(p.own_notes), p.document.document())
                 for p in self.parts
             ],
             languages=self.languages.document() if self.languages is not None else UNSET,
@@ -151,6 +168,7 @@ class Bench(Documented):
         write_document(self.document(), path)
 
 
+@gives_warnings
 @takes_options
 def bench(
     dataset: Any = None,

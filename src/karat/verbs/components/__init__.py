@@ -25,11 +25,13 @@ from karat.verbs.components import no_answer as no_answer_part
 from karat.verbs.components import router as router_part
 from karat.verbs.components.estimator import of_all
 from karat.verbs.components.inputs import Material, as_logged, material_of, no_log, read_material
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 
+@gives_warnings
 @takes_options
 def components(
     qrels: Any,
@@ -53,12 +55,11 @@ def components(
             raise UsageError(f"a saved result takes no {', '.join(options)}; evaluate the run again with it")
         result = qrels if isinstance(qrels, Result) else load(qrels)
         one = result[run] if run is not None else result.runs[0]
-        notes = tuple(remark.text for remark in data_remarks([one]))
-        return replace(_measure(material_of(one, result.queries, k=k), threshold), notes=notes)
+        return replace(_measure(material_of(one, result.queries, k=k), threshold), remarks=data_remarks([one]))
     if run is None:
         raise UsageError("components need gold and a run, or a saved result")
     material = read_material(qrels, run, Settings.of(options), k=k, rel=rel)
-    return replace(_measure(material, threshold), notes=material.remarks)
+    return replace(_measure(material, threshold), remarks=material.remarks)
 
 
 def with_components(
@@ -125,7 +126,7 @@ def _funnel(material: Material) -> Component:
     )
     skips = [q for q in part.per_query if q in traces and traces[q].retrieved is False]
     skipped = sum(is_relevant(grade, material.rel) for q in skips for grade in gold[q].values())
-    notes = [*part.notes]
+    notes = [*part.notes, *material.note_absent(material.answerable, "never retrieved")]
     if not material.log.stage_names:
         notes.append(f"no line has stages: what was lost before the final list counts as {NEVER}")
     if skipped:
@@ -192,6 +193,8 @@ def _entities(material: Material) -> Component:
     if material.policy.missing == "zero":  # a query that the log lacks found nothing
         links |= {q: () for q in gold if q not in traces}
     part = entity_part.entity_metrics(links, gold, estimator=material.estimator)
+    if material.policy.missing == "zero":
+        part = replace(part, notes=(*part.notes, *material.note_absent(gold, "without entities")))
     return _with_lacking(part, material, "entities", gold.keys() - links.keys(), "left out")
 
 

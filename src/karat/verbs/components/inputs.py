@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from karat.results.remarks import data_remarks
 from karat.results.result import RunResult
 from karat.results.sampling import sampling
 from karat.results.values import measure_rankings
+from karat.results.words import queries_text
 from karat.stats.defaults import DRAWS
 from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.components.estimator import Estimator
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.results.decisions import Decision
+    from karat.results.remarks import Remark
 
 FIELDS = ("topk", "stages", "route", "retrieved", "query", "rewritten_query", "topk_original", "entities")
 """The fields of a run log that parts are measured on."""
@@ -78,11 +80,11 @@ class Material:
         return find(self.gold, self.run, self.policy)[0]
 
     @cached_property
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[Remark, ...]:
         """What is odd about the data, as `evaluate` says it."""
         run = self.measure(self.run, ["mrr"])
         mismatches = describe_mismatch(self.gold, self.run, self._hits, self.policy)
-        return tuple(remark.text for remark in data_remarks([replace(run, mismatches=mismatches)]))
+        return data_remarks([replace(run, mismatches=mismatches)])
 
     @cached_property
     def no_answer(self) -> tuple[str, ...]:
@@ -94,6 +96,13 @@ class Material:
         without, skip = set(self.no_answer), self.policy.empty_gold == "skip"
         gold = {q: self.gold.for_query(q) for q in self.gold.query_ids if q not in without}
         return {q: g for q, g in gold.items() if not skip or any(is_relevant(grade) for grade in g.values())}
+
+    def note_absent(self, queries: Iterable[str], outcome: str) -> list[str]:
+        """How many of these queries the log lacks, and what they count as; nothing where it has all."""
+        assert self.log is not None
+        count = sum(q not in self.log.traces for q in queries)
+        outcome = "left out" if self.policy.missing == "skip" else f"counted as {outcome}"
+        return [f"{outcome}: {queries_text(count)} without a line"] if count else []
 
     def parent(self, doc: str) -> str:
         """The id that gold is matched with: the doc of a chunk where gold is by doc."""
@@ -170,7 +179,7 @@ class Material:
             ids,
             values,
             aligned.counts,
-            notes=notes,
+            data_notes=notes,
             sampling=sampling,
             policy=policy,
             rankings=aligned.rankings,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.config.options import Options, Settings, takes_options
 from karat.verbs.diagnose.findings import Diagnosis, Evidence, Finding
+from karat.verbs.warn import gives_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Diagnosis", "Evidence", "Finding", "diagnose"]
 
 
+@gives_warnings
 @takes_options
 def diagnose(
     qrels: Any, run: Any = None, *, thresholds: Mapping[str, float] | None = None, **options: Unpack[Options]

@@ -25,6 +25,8 @@ FEW = 25
 """With fewer queries, that nothing is found says nothing."""
 OF_REST = " here − that of the rest"
 """Ends the name of a difference between the queries in question and the others."""
+SEGMENT = "segment"
+"""The rule that compares segments."""
 LINKED = 20
 """How many queries of a finding the JSON names."""
 
@@ -136,10 +138,22 @@ class Diagnosis(Tabular):
     """Why run and gold may not belong together, or scores may not be what ranks docs: findings rest on both."""
     judge: JudgeIdentity | None = None
     """Whose grades count where the gold has none, for values that judged grades feed."""
-    notes: tuple[str, ...] = ()
+    own_notes: tuple[str, ...] = ()
     """Which values rest on a judge's grades, and why others do not."""
     remarks: tuple[Remark, ...] = ()
     """What else is odd about the data, as an evaluation says it."""
+    undecided_segments: tuple[str, ...] = ()
+    """Segments with a gap that may be small, although it is surely one and looks large."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know before believing the findings: the sentences that the command line prints."""
+        return tuple(dict.fromkeys((*self.mismatches, *super().notes)))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes on data that may make the findings misleading; each is a `karat.KaratWarning` too."""
+        return (*self.mismatches, *super().warnings)
 
     @property
     def skipped(self) -> dict[str, list[str]]:
@@ -148,8 +162,9 @@ class Diagnosis(Tabular):
 
     @property
     def open_questions(self) -> dict[str, list[str]]:
-        """The rules that these queries do not decide, by the reason."""
-        return _by_reason(self.undecided)
+        """The rules that these queries do not decide, by the reason; one with the segments that it is open for."""
+        names = f" ({'; '.join(self.undecided_segments)})"
+        return _by_reason({c + names if c == SEGMENT else c: reason for c, reason in self.undecided.items()})
 
     @property
     def healthy(self) -> bool:
@@ -195,8 +210,7 @@ class Diagnosis(Tabular):
         ]
         columns = ("code", "finding", "subject", "weight", "evidence", "cause", "queries")
         heads = ("finding", "weight", "evidence", "likely cause", "queries")
-        notes = (*(remark.text for remark in self.remarks), *self.notes)
-        return Table(columns, rows, heads, cells, f"{self.run}: {self.summary}", notes)
+        return Table(columns, rows, heads, cells, f"{self.run}: {self.summary}", self.notes)
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.run}: {self.summary})"
@@ -216,6 +230,7 @@ class Diagnosis(Tabular):
             "findings": [f.as_json() for f in self.findings],
             "unchecked": dict(self.unchecked),
             "undecided": list(self.undecided),
+            **({"undecided_segments": list(self.undecided_segments)} if self.undecided_segments else {}),
             "measured": [e.as_json() for e in self.measured],
             "thresholds": dict(self.thresholds),
             **(self._judge_json() if self.judge is not None else {}),
@@ -229,7 +244,7 @@ class Diagnosis(Tabular):
             "fingerprint": self.judge.fingerprint,
             "scale": self.judge.scale,
         }
-        return {"judge": judge, "notes": list(self.notes)}
+        return {"judge": judge, "notes": list(self.own_notes)}
 
 
 def _by_reason(rules: Mapping[str, str]) -> dict[str, list[str]]:

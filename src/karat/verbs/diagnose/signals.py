@@ -241,9 +241,9 @@ class _Reader:
             *note_lacking(self.queries, self.run.query_ids, weights),
             *self._unrouted(),
         }
-        own = [note for note in self.run.notes if note not in of_metrics]
+        own = [note for note in self.run.data_notes if note not in of_metrics]
         notes = (*own, *note_lacking(self.queries, self.ids, weights))
-        run = replace(self.run, query_ids=self.ids, values=values, notes=notes)
+        run = replace(self.run, query_ids=self.ids, values=values, data_notes=notes)
         return tuple(remark for remark in data_remarks([run]) if remark.text not in run.mismatches)
 
     def _unrouted(self) -> list[str]:

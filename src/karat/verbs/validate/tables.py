@@ -274,15 +274,21 @@ class FileSet:
             parent_of(d, self.separator, corpus.parents) for corpus in self.corpus for d in corpus.ids
         }
 
+    @cached_property
+    def parents(self) -> dict[str, str]:
+        """The doc of each chunk for which a corpus names one."""
+        return {chunk: doc for corpus in self.corpus for chunk, doc in corpus.parents.items()}
+
     def in_corpus(self, doc: str, run: RunFile | None = None) -> bool:
         """Whether the corpus holds a doc, or the doc it is a chunk of."""
         return doc in self.known_docs or self.parent(run, doc) in self.known_docs
 
     def parent(self, run: RunFile | None, doc: str) -> str:
-        """The doc that an id belongs to: as the run says, else as its id does."""
+        """The doc that an id belongs to: as the run says, else as the corpus does, else as its id does."""
         if run is None:
-            return parent_of(doc, self.separator)
-        return parent_of(doc, "" if run.names_docs else self.separator, run.parents)
+            return parent_of(doc, self.separator, self.parents)
+        parents = run.parents if doc in run.parents else self.parents
+        return parent_of(doc, "" if run.names_docs else self.separator, parents)
 
     @property
     def corpus_is_whole(self) -> bool:
