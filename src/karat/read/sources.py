@@ -130,7 +130,7 @@ def run_files(patterns: Sequence[str]) -> dict[str, str]:
     A file is a run under each name that it is given; a glob brings the others.
     """
     uses: list[tuple[str, str, bool]] = []  # the label, the path, and whether a glob alone brings it
-    given: dict[str, dict[str, str]] = {}  # by file: its names, and which of these are labels
+    labels_of: dict[str, dict[str, str]] = {}  # by file: its names, and which of these are labels
     for pattern in patterns:
         label, place = _label(pattern)
         matches = sorted(glob.glob(place)) if _is_glob(place) else [place]
@@ -141,19 +141,19 @@ def run_files(patterns: Sequence[str]) -> dict[str, str]:
         for path in matches:
             uses.append((label, path, _is_glob(place) and not label))
             if not uses[-1][2]:
-                its = given.setdefault(os.path.abspath(path), {})
+                its = labels_of.setdefault(os.path.abspath(path), {})
                 its[label or run_name(path)] = label or its.get(run_name(path), "")
-    used: dict[tuple[str, str], tuple[str, str]] = {}  # by name and file: the label, and the path
+    runs: dict[tuple[str, str], tuple[str, str]] = {}  # by name and file: the label, and the path
     for label, path, by_glob in uses:
         file, name = os.path.abspath(path), label or run_name(path)
-        for each, given_label in given.get(file, {name: ""}).items():
+        for each, own in labels_of.get(file, {name: ""}).items():
             if by_glob or each == name:
-                used.setdefault((each, file), (given_label, path))
-    labels = [label for label, _ in used.values()]
+                runs.setdefault((each, file), (own, path))
+    labels = [label for label, _ in runs.values()]
     if twice := next((label for label in labels if label and labels.count(label) > 1), None):
         raise InputError(f"two runs are called {twice!r}; give each its own name")
-    paths = [path for _, path in used.values()]
-    places = [_with_folder(p, run_name(p), 99) for label, p in used.values() if not label]
+    paths = [path for _, path in runs.values()]
+    places = [_with_folder(p, run_name(p), 99) for label, p in runs.values() if not label]
     # Files of one folder that differ in their endings only keep them.
     stems = [run_name(p) if places.count(_with_folder(p, run_name(p), 99)) <= 1 else os.path.basename(p) for p in paths]
     names = [label or stem for label, stem in zip(labels, stems, strict=True)]

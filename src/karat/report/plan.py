@@ -81,14 +81,18 @@ def legend(source: Plan) -> tuple[str, ...]:
     """What the figures mean, one line each."""
     out = []
     for gate in source.gates[:1]:
-        values = units_text(gate.units, "query" if gate.made else gate.unit)
+        values = units_text(gate.units, "query" if gate.from_queries else gate.unit)
         out.append(
             f"chances of SHIP / BLOCK / INCONCLUSIVE of this gate, simulated from the values of {values}, "
             "moved to each truth, and judged as karat check judges"
         )
         if gate.unit == "conversation":
-            size = f"are made of {gate.turns:g} of these" if gate.made else f"have {gate.turns:.1f} queries on average"
-            alike = f"correlate by {round(gate.icc, 2):g}{', as stated' if gate.made else ''}"
+            size = (
+                f"are made of {gate.turns:g} of these"
+                if gate.from_queries
+                else f"have {gate.turns:.1f} queries on average"
+            )
+            alike = f"correlate by {round(gate.icc, 2):g}{', as stated' if gate.from_queries else ''}"
             out.append(f"conversations {size}; the values of one conversation {alike}")
     if any(item.ruling.needs_queries for item in source.work):
         out.append(

@@ -16,6 +16,7 @@ from karat.metrics.grammar import choose_primary, parse
 from karat.records import dataclass
 from karat.results.falls import Fall, find_falls
 from karat.results.figures import SAME, change_text, figure
+from karat.results.fingerprints import without_forced
 from karat.results.remarks import Remark, describe_size, remarks_of
 from karat.results.result import Result, RunResult
 from karat.results.words import BASELINE, SharedLevels, conventions_text
@@ -107,6 +108,7 @@ class View:
     remarks: tuple[Remark, ...] = ()
     notes: tuple[str, ...] = ()
     forced: tuple[Difference, ...] = ()
+    """What was compared although it differs; no note says it again."""
     differences: tuple[Difference, ...] = ()
     """Of the systems under test."""
     alpha: float = ALPHA
@@ -260,7 +262,7 @@ def _view_comparison(source: Comparison) -> View:
         decisions_by_judge=source.by_judge,
         alpha=source.alpha,
         remarks=source.remarks,
-        notes=source.own_notes,
+        notes=without_forced(source.own_notes),
         forced=source.forced,
         differences=source.system,
         known_pairs=source.pairs,
@@ -290,7 +292,7 @@ def _view_check(source: Check) -> View:
         decisions_by_judge=source.by_judge,
         alpha=1 - result.runs[0].sampling.confidence,
         remarks=(*(Remark(text, True) for text in [source.second_look] if text), *source.remarks),
-        notes=source.own_notes,
+        notes=without_forced(source.own_notes),
         forced=source.forced,
         differences=source.system,
         link=source.link,

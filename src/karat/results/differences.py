@@ -107,10 +107,10 @@ class PairedComparison:
         sign = -1 if higher is False else 1
         won, lost = (np.count_nonzero(sign * moved * s > 0) for s in (1, -1))
         margin = self._margin(measure)
-        held = change.intervals[0]  # two one-sided tests, as a gate makes them, are the interval that is shown
+        interval = change.intervals[0]  # two one-sided tests, as a gate makes them, are the interval that is shown
         if same_lists:  # as of gates: no other query has another difference
-            held = replace(held, low=held.estimate, high=held.estimate)
-        non_inferior, equivalent = _within_margin(margin, measure, held, change.statistic)
+            interval = replace(interval, low=interval.estimate, high=interval.estimate)
+        non_inferior, equivalent = _within_margin(margin, measure, interval, change.statistic)
         return Decision(
             metric=measure.name,
             baseline=self.base.name,
@@ -317,15 +317,15 @@ def unit_of_margin(measure: Measure) -> str:
 
 
 def _within_margin(
-    margin: float | None, measure: Measure, held: Interval, statistic: Statistic
+    margin: float | None, measure: Measure, interval: Interval, statistic: Statistic
 ) -> tuple[bool | None, bool | None]:
     """Whether the candidate is non-inferior and equivalent within the margin; None where that cannot be said.
 
     Of a ratio the margin is a share: 0.05 allows ×0.95, and its inverse in the other direction.
     """
-    if margin is None or held.low != held.low:
+    if margin is None or interval.low != interval.low:
         return None, None
-    low, high = held.low, held.high
+    low, high = interval.low, interval.high
     if statistic.change == "ratio":
         low, high, margin = math.log(low), math.log(high), -math.log1p(-margin)
     worst = low if measure.metric.higher_is_better is not False else -high

@@ -35,7 +35,7 @@ from karat.model.option import options_of
 from karat.records import dataclass
 from karat.results.differences import PairedComparison, decide, decide_others
 from karat.results.falls import Fall, find_falls
-from karat.results.fingerprints import of_candidates
+from karat.results.fingerprints import note_forced, of_candidates
 from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import check_comparable
 from karat.results.saved import load, save
@@ -449,7 +449,6 @@ def _judge(
         how = PairedComparison(base, tests, "holm", alpha, None, DRAWS, {}, result.runs[0].threads, main)
         decisions = decide(how, [result[name] for name in judged_runs])
         by_judge = decide_by_judge(how, [result[name] for name in judged_runs])
-    notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
     return Check(
         result,
         rows,
@@ -459,6 +458,6 @@ def _judge(
         tuple(forced),
         decisions,
         of_candidates(system),
-        tuple(notes),
+        tuple(note_forced(forced)),
         by_judge=by_judge,
     )

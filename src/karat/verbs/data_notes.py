@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.pipeline import PIPELINE, ROUTER
+from karat.model.ids import unmatched_gold
 from karat.model.log_names import TOTAL
 from karat.model.policy import is_relevant
 from karat.results.asked import undefined_text
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
 
     from karat.align.needs import Needs
     from karat.metrics.grammar import Measure
+    from karat.model.docs import Docs
+    from karat.model.ids import UnmatchedGold
+    from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
+    from karat.ontology.terms import Ontology
     from karat.results.gold import Gold
 
 
@@ -38,6 +43,15 @@ def note_marked_with_gold(gold: Gold | None, queries: Queries | None) -> list[st
     are, have = ("is", "has") if len(marked) == 1 else ("are", "have")
     text = f"{queries_text(len(marked))} {are} marked no_answer and {have} relevant docs in the gold"
     return [f"{text}, which do not count: correct one or the other"]
+
+
+def find_unmatched(qrels: Qrels, docs: Docs, ontology: Ontology | None) -> UnmatchedGold | None:
+    """The relevant docs that the corpus lacks, if any; terms match whatever id they are written with."""
+    if ontology is not None:
+        from karat.align.term_ids import docs_of_terms
+
+        docs = docs_of_terms(docs, ontology)
+    return unmatched_gold(qrels, docs)
 
 
 def note_measures(

@@ -18,7 +18,6 @@ from karat.config.options import Data, Options, Settings, takes_options
 from karat.errors import InputError, UsageError, shown
 from karat.metrics.grammar import CASE_METRICS, DEFAULT_METRICS, TERM_METRICS, Measure, parse_all
 from karat.metrics.registry import GOLD_ALONE
-from karat.model.ids import unmatched_gold
 from karat.model.policy import Policy, is_relevant
 from karat.model.run import RemoteRows, Run, Table
 from karat.read.files import is_packed, is_repeatable
@@ -36,7 +35,7 @@ from karat.results.sampling import Sampling, refuse_undated, refuse_weightless, 
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import measure_rankings
 from karat.store.cache import Cache, Entry, StoredRun
-from karat.verbs.data_notes import note_lacking, note_marked_with_gold, note_measures
+from karat.verbs.data_notes import find_unmatched, note_lacking, note_marked_with_gold, note_measures
 from karat.verbs.log_metrics import describe_routes, log_panel
 from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, plans_of_log, session_of
 from karat.verbs.warn import gives_warnings
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from karat.judge.by_judge import JudgeGrades
     from karat.model.docs import Docs
     from karat.model.engine import Watch
-    from karat.model.ids import UnmatchedGold
     from karat.model.queries import Queries
     from karat.ontology.terms import Ontology
 
@@ -124,7 +122,7 @@ def evaluate(
     docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None
     if docs_table is not None:
         job.parents, job.corpus = docs_table.parents, docs_table.fields.keys()
-        unmatched = job.find_unmatched(docs_table)
+        unmatched = find_unmatched(job.gold.qrels, docs_table, ontology) if job.gold is not None else None
         job.notes = (*job.notes, *([unmatched.note] if unmatched else []))
         job.mismatches = (unmatched.note,) if unmatched is not None and unmatched.most else ()
     if cases is not None:
@@ -447,16 +445,6 @@ class _Job:
             order,
         ]
         return self.cache.entry(self.gold.source, source, choices)
-
-    def find_unmatched(self, docs: Docs) -> UnmatchedGold | None:
-        """The relevant docs that the corpus lacks, if any; terms match whatever id they are written with."""
-        if self.gold is None:
-            return None
-        if self.ontology is not None:
-            from karat.align.term_ids import docs_of_terms
-
-            docs = docs_of_terms(docs, self.ontology)
-        return unmatched_gold(self.gold.qrels, docs)
 
     def read(self, name: str | None, source: Any, policy: Policy | None = None) -> Run:
         """A run as a policy chooses its lists."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import shown
 from karat.model.docs import TEXT_FIELDS, Docs
-from karat.model.ids import unmatched_gold
 from karat.model.run import OrderedLists, Run
+from karat.verbs.data_notes import find_unmatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,14 +52,14 @@ def _gold(dataset: Dataset, ontology: Any) -> Iterator[str]:
     """Gold that no retriever can find."""
     if dataset.notes:  # they say it of terms
         return
-    qrels, docs = dataset.qrels, Docs({id: {} for id in dataset.corpus.ids}, dataset.corpus.parents)
+    qrels, terms, docs = dataset.qrels, None, Docs({id: {} for id in dataset.corpus.ids}, dataset.corpus.parents)
     if ontology is not None:
-        from karat.align.term_ids import docs_of_terms, gold_of_terms
+        from karat.align.term_ids import gold_of_terms
         from karat.ontology.load import open_ontology
 
         terms = open_ontology(ontology)
-        qrels, docs = gold_of_terms(qrels, terms).qrels, docs_of_terms(docs, terms)
-    if unmatched := unmatched_gold(qrels, docs):
+        qrels = gold_of_terms(qrels, terms).qrels
+    if unmatched := find_unmatched(qrels, docs, terms):
         yield f"gold: {unmatched.note}. See: karat validate"
 
 
