@@ -507,7 +507,7 @@ def test_auto_level_takes_docs_when_more_gold_ids_match_them_and_says_so() -> No
 def test_auto_level_takes_chunks_when_gold_names_chunks() -> None:
     gold = {"q": {"d1#2": 1, "d2#1": 1}}
     assert means("map", gold, CHUNKS).mean["map"] == exactly((1 / 2 + 2 / 4) / 2)
-    with pytest.raises(karat.InputError, match="0 of 2 gold ids match a doc, 2 match a chunk"):
+    with pytest.raises(karat.InputError, match="0 of 2 judgments match a doc, 2 match a chunk"):
         means("map", gold, CHUNKS, level="doc")
 
 

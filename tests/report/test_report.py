@@ -1508,3 +1508,16 @@ def test_the_leaderboard_marks_no_total_over_fewer_queries_as_best(browser: Any,
         best = page.locator("#ranking td.best").all_text_contents()
         assert [text.partition("[")[0] for text in best] == ["1.0000", "100.00", "1.0000"]  # mrr, tokens each, mrr
         assert page.count("#ranking .best-tag") == 2
+
+
+@pytest.mark.parametrize("credit", ["first", "all"])
+def test_a_second_chunk_of_a_relevant_doc_says_that_it_earns_nothing(browser: Any, tmp_path: Path, credit: Any) -> None:
+    gold = {f"q{i}": {"d1": 1, "d2": 1} for i in range(12)}
+    lists = {q: ["d1#a", "x#a", "d1#b", "d2#a"] for q in gold}
+    result = karat.evaluate(gold, lists, "ndcg@10,mrr", level="doc", chunk_credit=credit, details=True)
+    (tmp_path / "r.html").write_bytes(rendered(page_of(source_of(result))))
+    with opened(browser, tmp_path / "r.html", "#query=q3") as page:
+        docs = page.locator("#ranked li.doc").all_text_contents()
+        assert len(docs) == 4 and page.logged == []
+        said = [place for place, text in enumerate(docs, start=1) if "earns nothing: its doc counted above" in text]
+        assert said == ([3] if credit == "first" else [])

@@ -7,7 +7,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 import karat
-from karat.results.remarks import data_remarks, describe_unjudged
+from karat.report.view import view_of
+from karat.results.remarks import data_remarks, describe_size, describe_unjudged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,3 +160,23 @@ def test_no_figures_have_a_reason_where_all_queries_are_marked_no_answer(tmp_pat
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         karat.write_report(result, str(tmp_path / "page.html"))
+
+
+def test_the_size_of_a_result_is_that_of_its_metrics(tmp_path: Path) -> None:
+    """30 queries with a relevant doc and 5 without gold; one of these has no latency."""
+    lines = [
+        {"query_id": q, "topk": [{"doc_id": "a"}], "stages": {"fetch": ["a"]}, "latency_ms": {"fetch": 1, "rank": 2}}
+        for q in [*QUERIES, *(f"n{i}" for i in range(5))]
+    ]
+    del lines[-1]["latency_ms"]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    gold, log = {q: {"a": 1} for q in QUERIES}, str(tmp_path / "log.jsonl")
+    sizes = {
+        metrics: describe_size(karat.evaluate(gold, log, metrics).runs)
+        for metrics in ("mrr", "mrr,latency.p50", "latency.p50", "latency.p50,distinct_docs@5")
+    }
+    assert list(sizes.values()) == ["30 queries", "30 queries", "34 queries", "34–35 queries"]
+    assert view_of(karat.evaluate(gold, log, "latency.p50")).scope == "34 queries · log"
+    staged = karat.evaluate(gold, log, "mrr,latency.p50,latency.fetch.p50", stage="fetch")["log"].notes
+    assert "latency.p50 is of the whole pipeline, not of stage 'fetch'" in staged
+    assert not any("whole pipeline" in note for note in karat.evaluate(gold, log, "mrr,latency.p50")["log"].notes)

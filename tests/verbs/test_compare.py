@@ -323,6 +323,20 @@ def test_queries_needed_are_the_fewest_that_find_the_difference_with_their_own_i
         assert (row.needed <= n) == (abs(delta) >= row.detectable)
 
 
+def test_the_ratio_that_queries_can_detect_is_a_fall_beside_a_fall() -> None:
+    """Half of the queries fall from rank 1 to 2, the others rise: the ratio of geometric means is a little below 1."""
+    gold = {f"q{i:02}": {"a": 1} for i in range(41)}
+    runs = {
+        name: {q: ["x", "a"] if (i + place) % 2 else ["a"] for i, q in enumerate(gold)}
+        for place, name in enumerate("on")
+    }
+    fall, rise = (karat.compare(gold, {n: runs[n] for n in order}, "gm_map")["gm_map"] for order in ("on", "no"))
+    assert fall.delta == pytest.approx(0.5 ** (1 / 41)) or rise.delta == pytest.approx(0.5 ** (1 / 41))
+    for row in (fall, rise):
+        ratios = [float(x) for x in re.findall(r"×([0-9.]+)", row.statement)]
+        assert len(ratios) == 2 and all((ratio < 1) == (row.delta < 1) for ratio in ratios)
+
+
 def test_what_queries_can_detect_is_not_called_certain_where_a_larger_difference_was_not_found() -> None:
     gold, runs, _ = planted()
     row = karat.compare(gold, runs, "mrr")["mrr"]

@@ -18,6 +18,7 @@ import karat
 from karat.cli import main
 from karat.gates import parse_gate
 from karat.read.objects import build_qrels, qrels_by_doc
+from karat.report.terminal.components import counts_text
 from karat.stats.intervals import clopper_pearson
 from karat.stats.ratios import ratio_interval
 from karat.stats.resample import Units
@@ -472,6 +473,9 @@ def test_a_judges_grades_on_queries_without_an_answer_are_evidence_too() -> None
     top = {q: [("a", None)] for q in ("n1", "n2", "n3")}
     found = karat.no_answer_metrics(top, ["n1", "n2", "n3"], gold={"n1": {"a": 2}, "n2": {"a": 0}})
     assert (found["false_evidence(judged)@5"].estimate, found["false_evidence(judged)@5"].n) == (0.5, 2)
+    assert counts_text(found) == "3 queries without an answer, 2 of them judged"
+    gold = {"n1": {"a": 2}, "n2": {"a": 0}, "n3": {"a": 0}}
+    assert counts_text(karat.no_answer_metrics(top, list(top), gold=gold)) == "3 queries without an answer"
 
 
 def test_without_scores_and_without_a_judge_false_evidence_is_undefined() -> None:
@@ -659,7 +663,7 @@ MISSING = {
     "no_answer": "needs `no_answer` in the table of queries: 0 of 1 queries have no_answer",
     "entities": "needs `entities` on the log's lines and in the table of queries: "
     "0 of 2 lines have entities, 0 of 1 queries have entities",
-    "levels": "needs gold by chunk, such as d12#p6: 0 of 2 gold ids belong to another doc",
+    "levels": "needs gold by chunk, such as d12#p6: 0 of 2 judgments are of chunks",
 }
 
 
@@ -1324,7 +1328,7 @@ def test_items_without_scores_are_no_sign_of_silence(tmp_path: Path) -> None:
     name = "false_evidence(threshold=0.5)@5"
     result = karat.evaluate({"q1": {"d": 1}}, str(log), name, queries=table)
     assert (result.mean[name], result.n[name]) == (pytest.approx(2 / 3), 3)
-    assert any("1 of 4 queries have no value" in note for note in result.runs[0].notes)
+    assert any("1 of 4 queries has no value" in note for note in result.runs[0].notes)
     part = karat.components({"q1": {"d": 1}}, str(log), queries=table, threshold=0.5).no_answer
     assert part.figures["false_evidence@5"].estimate == pytest.approx(2 / 3)
     assert "2 queries with items that lack scores: left out where these may decide" in part.notes

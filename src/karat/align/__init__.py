@@ -124,8 +124,9 @@ def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tupl
     if docs == chunks:
         return by_chunk, run.notes
     best, level = (by_doc, "doc") if docs > chunks else (by_chunk, "chunk")
-    of_docs = f"{docs:,} {'is its doc' if docs == 1 else 'are its docs'}" if docs else "none are its docs"
-    note = f"matched by {level}: {chunks:,} of {total:,} gold ids are chunks of the run, {of_docs}"
+    of_docs = f"{docs:,} of its docs" if docs else "none of its docs"
+    verb = "is" if chunks == 1 else "are"
+    note = f"matched by {level}: {chunks:,} of {total:,} judgments {verb} of chunks of the run, {of_docs}"
     return best, (*run.notes, note)
 
 
@@ -134,7 +135,7 @@ def _refuse_chunks(qrels: Qrels, run: Run, by_chunk: Hits) -> None:
     if count := by_chunk.extent.matches:
         raise InputError(
             f"{run.name}: level=doc matches gold ids with the docs of chunks, and {qrels.source} names chunks: 0 of "
-            f"{len(qrels.docs):,} gold ids match a doc, {count:,} match a chunk. Leave out --level; --components "
+            f"{len(qrels.docs):,} judgments match a doc, {count:,} match a chunk. Leave out --level; --components "
             "measures recall by chunk and by doc"
         )
 

@@ -16,9 +16,9 @@ from karat.metrics.grammar import choose_primary, parse
 from karat.records import dataclass
 from karat.results.figures import SAME, change_text, figure
 from karat.results.fingerprints import without_forced
-from karat.results.remarks import Remark, remarks_of
+from karat.results.remarks import Remark, describe_size, remarks_of
 from karat.results.result import Result, RunResult
-from karat.results.words import BASELINE, SharedLevels, conventions_text, plural, queries_text, segment_text
+from karat.results.words import BASELINE, SharedLevels, conventions_text, plural, segment_text
 from karat.stats.defaults import ALPHA, DRAWS
 
 if TYPE_CHECKING:
@@ -175,13 +175,13 @@ class View:
     @property
     def scope(self) -> str:
         """What was measured: the dataset, how many queries, which runs, against what."""
-        queries = max((r.counts["queries"] for r in self.result.runs), default=0)
         names = [s.name for s in self.candidates or self.systems]
         runs = ", ".join(names) if len(names) <= QUERIES else f"{len(names)} runs"
         base = self.baseline
         place = f"{base.name} ({self.baseline_file})" if base is not None and self.baseline_file else ""
         against = f" against {place or base.label}" if base is not None else ""
-        return " · ".join(filter(None, (self.title, queries_text(queries), f"{runs}{against}", self.conventions)))
+        size = describe_size(self.result.runs)
+        return " · ".join(filter(None, (self.title, size, f"{runs}{against}", self.conventions)))
 
     @property
     def conventions(self) -> str:

@@ -159,6 +159,12 @@ class Decision:
         return math.exp(least) if self.scale == "ratio" else self.times * least
 
     @property
+    def detectable_text(self) -> str:
+        """That change in writing; a ratio in the direction of Δ."""
+        falls = self.scale == "ratio" and self.shift < 0
+        return self.size(1 / self.detectable if falls else self.detectable)
+
+    @property
     def detects_nothing(self) -> bool:
         """Whether even the largest change that there can be is too small for these queries."""
         if self.difference.unbounded:
@@ -377,7 +383,7 @@ class Decision:
             if self.needed is not None and self.needed <= self.n:  # and yet this one was not found
                 adjusted = self.family is not None and self.family.method == "bh" and self.family.size > 1
                 often = f" in {10 * POWER:g} of 10 samples" + (" (without a correction)" if adjusted else "")
-            out.append(f"{self.n:,} can detect {'' if out else 'a Δ of '}{self.size(self.detectable)}{often}")
+            out.append(f"{self.n:,} can detect {'' if out else 'a Δ of '}{self.detectable_text}{often}")
         return f". {'; '.join(out)}" if out else ""
 
     @property

@@ -89,6 +89,16 @@ def data_remarks(
     )
 
 
+def describe_size(runs: Sequence[RunResult]) -> str:
+    """Over how many queries the figures are: those that count, or of metrics that need no gold those with a value."""
+    sizes = {run.counts.get("queries", len(run.query_ids)) for run in runs}
+    names = {name for run in runs for name in run.values}
+    if names and all(parse(name).over_whole_run for name in names):
+        sizes = {n for run in runs for n in run.n.values()}
+    least, most = min(sizes, default=0), max(sizes, default=0)
+    return queries_text(most) if least == most else f"{least:,}–{most:,} queries"
+
+
 def _by_metrics(statements: Mapping[str, str]) -> list[str]:
     """Each statement with the metrics that it holds for before it."""
     metrics: dict[str, list[str]] = {}

@@ -246,7 +246,7 @@ def _describe_detectable(rows: Sequence[Decision], cases: int) -> list[str]:
 
 
 def _smallest(row: Decision) -> str:
-    return f"a {row.scale} of {row.size(row.detectable)} in {row.metric}"
+    return f"a {row.scale} of {row.detectable_text} in {row.metric}"
 
 
 def _together(

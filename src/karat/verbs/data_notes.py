@@ -9,6 +9,7 @@ import numpy as np
 
 from karat.metrics.pipeline import PIPELINE, ROUTER
 from karat.model.ids import unmatched_gold
+from karat.model.log_names import TOTAL
 from karat.model.policy import is_relevant
 from karat.results.asked import undefined_text
 from karat.results.values import rankings_for
@@ -60,9 +61,11 @@ def note_measures(
     table: Queries | None,
     gold: Gold | None,
     needs: Needs | None,
+    stage: str | None = None,
 ) -> list[str]:
-    """What to know of the queries that these metrics are about."""
+    """What to know of these metrics, and of the queries that they are about."""
     return [
+        *note_whole_pipeline(measures, stage),
         *note_unanswered(table, gold, rankings, measures),
         *note_unrouted(measures, rankings),
         *(note_undated(needs, rankings) if needs is not None else ()),
@@ -81,6 +84,15 @@ def note_unanswered(
     text = f"{queries_text(count)} of {os.path.basename(table.source)} {'is' if count == 1 else 'are'}"
     where = "not in the run" if gold is None else "in neither the gold nor the run"
     return [f"{text} {where}"] if count else []
+
+
+def note_whole_pipeline(measures: Iterable[Measure], stage: str | None) -> list[str]:
+    """Which metrics are of the whole pipeline, where the others are of one stage."""
+    if stage is None:
+        return []
+    names = [m.name for m in measures if "cost" in m.needs or ("latency" in m.needs and m.param("stage") == TOTAL)]
+    verb = "is" if len(names) == 1 else "are"
+    return [f"{', '.join(names)} {verb} of the whole pipeline, not of stage {stage!r}"] if names else []
 
 
 def note_lacking(table: Queries | None, query_ids: Sequence[str], weights: Mapping[str, float]) -> list[str]:

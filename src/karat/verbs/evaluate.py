@@ -332,7 +332,7 @@ class _Job:
         rankings = stored.rankings
         query_ids, values = measure_rankings(measures, rankings)
         notes = [*self.notes, *stored.notes, *note_lacking(self.queries, query_ids, self.sampling.weights)]
-        notes += note_measures(measures, values, rankings, self.queries, self.gold, self.needs)
+        notes += note_measures(measures, values, rankings, self.queries, self.gold, self.needs, self.policy.stage)
         details = aligned if self.engine.details else None
         if details is not None and run is not None and keeps_some_lists(run.content, self.gold):
             from karat.cluster.kept_lists import keep_some

@@ -159,6 +159,8 @@ class ScriptData(Struct, frozen=True):
     rank_counts: list[RankCounts]
     listed: list[str]
     """The runs that hold their lists."""
+    credited_once: bool
+    """Whether a doc counts at its first chunk alone."""
     tradeoffs: list[str]
     queries: QueryColumns
     docs: DocTexts

@@ -45,7 +45,7 @@ from karat.report.terminal.evaluate import best_runs
 from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure, figure
 from karat.results.reading import read_value, value_over
-from karat.results.remarks import few_cases
+from karat.results.remarks import describe_size, few_cases
 from karat.results.segment_changes import describe_shared_units
 from karat.results.words import SharedLevels, plural, queries_text
 
@@ -272,13 +272,12 @@ def _sentence(source: Source) -> str:
 
 def _scope(source: Source) -> str:
     runs = source.result.runs
-    queries = max((r.counts.get("queries", len(r.query_ids)) for r in runs), default=0)
     return " · ".join(
         filter(
             None,
             (
                 cut(plain(source.dataset), WORD),
-                queries_text(queries),
+                describe_size(runs),
                 f"{len(runs)} runs" if len(runs) > 2 else "",
                 f"{runs[0].sampling.confidence:.0%} intervals",
                 "not for publication" if any(few_cases(r) is not None for r in runs) else "",

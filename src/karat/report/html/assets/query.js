@@ -58,6 +58,9 @@ function listsOf(i, depth) {
     if (n === 0) return there > depth ? el("span", { class: "move" }, "→ " + there) : null;
     return el("span", { class: "move" }, there === rank ? "=" : (there > rank ? "▲" : "▼") + Math.abs(there - rank), el("span", { class: "sr" }, " from rank " + there));
   };
+  // A further chunk of a relevant doc has its grade, and no gold has this rank.
+  const repeats = (r, mark, rank) => hasGold && data.credited_once && !Q.gold[i].some((g) => rankOf(g, r) === rank)
+    && Q.gold[i].some((g) => g[1] === mark && rankOf(g, r) !== null && rankOf(g, r) < rank);
   // A list that ends above the other one says so, where its column would be empty.
   const rows = Math.min(depth, Math.max(0, ...pair.map((r) => listOf(r, i)[0].length)));
   const end = (n) => (n === 0 ? "Nothing was returned." : n < rows ? `Nothing more was returned (${count(n, "doc", "docs")}).` : "");
@@ -66,7 +69,8 @@ function listsOf(i, depth) {
     return el("div", {}, el("h4", {}, own(r)), el("ol", {}, docs.slice(0, depth).map((doc, p) =>
       el("li", { class: "doc " + (hasGold ? gradeClass(marks[p]) : ""), "data-doc": doc, title: scores[p] === null ? null : "score " + scores[p],
         onmouseenter: () => light(doc, true), onmouseleave: () => light(doc, false) },
-        el("span", { class: "rank" }, String(p + 1)), el("span", { class: "id" }, own(docId(doc)), " ", grade(marks[p])),
+        el("span", { class: "rank" }, String(p + 1)), el("span", { class: "id" }, own(docId(doc)), " ", grade(marks[p]),
+          repeats(r, marks[p], p + 1) ? el("span", { class: "dim repeat" }, " earns nothing: its doc counted above") : null),
           position(doc, n, p + 1), textOf(doc, words)))), ends ? el("p", { class: "dim end" }, ends) : null);
   };
   const longest = Math.max(0, ...pair.map((r) => listOf(r, i)[0].length));
