@@ -47,10 +47,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByModule(config, log)
 
 
+def pytest_collection() -> None:
+    """What collecting makes stays: looking through it again and again finds no garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What collecting has made stays: looking through it again and again finds no garbage."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -107,6 +112,8 @@ def karat_command() -> Iterator[Path]:
 
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# Every page is open for half a second: compiling its scripts for speed, and collecting their garbage, never pays.
+SCRIPTS = "--js-flags=--no-maglev --no-turbofan --min-semi-space-size=64 --max-semi-space-size=64"
 
 
 @pytest.fixture(scope="session")
@@ -121,6 +128,6 @@ def browser() -> Iterator[Any]:
             pytest.fail(told)
         pytest.skip(told)
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu", SCRIPTS])
         yield started
         started.close()

@@ -152,7 +152,9 @@ the recall that shows the gap, at 5 or of the pool; order and unjudged docs: of 
 top 5; time: all of it weighs as much as half of the recall). Findings are listed by weight, after the queries that have
 no line in the run. Ids that differ in spelling and scores that rise with the rank come before everything else: the
 findings rest on them. A rule that lacks a field is named with it, and one
-that the queries are too few to tell is named too. Recall is capped: `recall(cap=true)@5` is 1 when all 5 places hold
+that is undecided is named too: the interval of a value holds the threshold; of segments, those whose gap is surely
+one and beyond the threshold as measured, but not surely beyond it. Recall is capped: `recall(cap=true)@5` is 1 when all
+5 places hold
 relevant docs. The *pool* is the first 50 of the first stage of a run log, or of the run itself where it is that deep.
 Rules about time look at all queries of the log, with gold or without; the others at those with gold.
 

@@ -970,7 +970,7 @@ def test_ids_in_a_field_for_docs_are_whole_docs_in_every_format(way: str, tmp_pa
 def test_chunks_that_a_run_calls_docs_are_pointed_out(way: str, tmp_path: Path) -> None:
     result = karat.evaluate(DOC_GOLD, as_docs(way, CHUNK_ROWS[:6], tmp_path), "mrr", cache=False)
     text = (
-        '0 of 4 gold ids match the run\'s docs, 3 match what stands before "#" in them: if they are chunks, call the '
+        '0 of 4 judgments match the run\'s docs, 3 match what stands before "#" in them: if they are chunks, call the '
         "column or field chunk_id"
     )
     assert result.mean["mrr"] == 0 and text in result.runs[0].mismatches
@@ -1030,9 +1030,9 @@ def test_auto_level_of_a_large_dict_is_that_of_the_same_file(tmp_path: Path) -> 
 def test_auto_level_says_what_it_took() -> None:
     run = {"q1": ["d1#2", "d2#1"]}
     result = karat.evaluate({"q1": {"d1": 1, "d2": 1, "d3": 1}}, run, "map", cache=False)
-    assert "matched by doc: 0 of 3 gold ids are chunks of the run, 2 are its docs" in result.notes
+    assert "matched by doc: 0 of 3 judgments are of chunks of the run, 2 of its docs" in result.notes
     result = karat.evaluate({"q1": {"d1#2": 1, "d3#1": 1}}, run, "map", cache=False)
-    assert "matched by chunk: 1 of 2 gold ids are chunks of the run, none are its docs" in result.notes
+    assert "matched by chunk: 1 of 2 judgments is of chunks of the run, none of its docs" in result.notes
 
 
 def with_doc_column(rows: Sequence[tuple[str, str, str, float]], folder: Path) -> dict[str, Any]:
@@ -1427,7 +1427,7 @@ def test_the_buffer_has_free_bytes_at_both_ends() -> None:
 
 def test_level_doc_refuses_gold_by_chunk() -> None:
     gold, run = {"q": {"a#1": 1, "b#2": 1}}, {"q": ["a#1", "c#1"]}
-    with pytest.raises(karat.InputError, match=r"0 of 2 gold ids match a doc, 1 match a chunk.*--components"):
+    with pytest.raises(karat.InputError, match=r"0 of 2 judgments match a doc, 1 match a chunk.*--components"):
         karat.evaluate(gold, run, "recall@5", level="doc")
     # Gold by doc that nothing was returned of is measured, and 0.
     assert karat.evaluate({"q": {"z": 1}}, run, "recall@5", level="doc").runs[0].intervals["recall@5"].estimate == 0

@@ -146,7 +146,9 @@ def test_a_convention_on_docs_acts_on_every_kind_of_run_alike(
     chosen: Any = {each.name: other_value(each)}
     policy = Policy(**chosen)
     expected = hits(FLAT, SCORES, policy)
-    assert expected != hits(FLAT, SCORES, Policy())
+    assert expected != hits(FLAT, SCORES, Policy()), (
+        f"{each.name}={chosen[each.name]!r} changes nothing in SCORES (scores are 4 to 10): give VALUES one that does"
+    )
     for name, run in shapes(tmp_path).items():
         assert hits(FLAT, run, policy) == expected, name
     monkeypatch.setattr("karat.align.IN_MEMORY", 0)

@@ -191,6 +191,28 @@ def test_metrics_explains_any_spelling(capsys: pytest.CaptureFixture[str]) -> No
     assert "gains={grade:gain,…}" in out
 
 
+@pytest.mark.parametrize(
+    ("written", "metric"),
+    [
+        ("ndcg_cut_10", "ndcg"),
+        ("ndcg_at_10", "ndcg"),
+        ("P_5", "precision"),
+        ("P", "precision"),
+        ("success_5", "hit"),
+        ("recall_100", "recall"),
+        ("recall@{1,3}", "recall"),
+        ("map_cut_100", "map"),
+        ("iprec_at_recall_0.10", "iprec"),
+        ("rbp.95", "rbp"),
+        ("latency", "latency"),
+        ("latency.p90", "latency"),
+    ],
+)
+def test_metrics_explains_what_the_option_takes(written: str, metric: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("metrics", written, "--json") == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)] == [metric]
+
+
 def test_metrics_lists_all_of_them_and_by_purpose(capsys: pytest.CaptureFixture[str]) -> None:
     run("metrics")
     everything = capsys.readouterr().out
@@ -331,7 +353,7 @@ def test_output_that_is_closed_or_full_is_no_fault(files: Path, forks: Forks) ->
 @pytest.mark.usefixtures("files")
 def test_a_file_that_is_named_twice_counts_once_and_a_note_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     note = "a file named twice counts once: a.run"
-    for again in (["a.run", "./a.run"], ["old=a.run", "new=a.run"]):
+    for again in (["a.run", "./a.run"], ["old=a.run", "old=a.run"], ["a.run", "a=a.run"]):
         assert run("evaluate", "gold.txt", *again, "b.run", "-m", "mrr", "--json", "-") == 0
         document = json.loads(capsys.readouterr().out)
         assert len(document["runs"]) == 2 and all(note in one["notes"] for one in document["runs"])
@@ -339,3 +361,24 @@ def test_a_file_that_is_named_twice_counts_once_and_a_note_says_so(capsys: pytes
     assert capsys.readouterr().out.count(note) == 1
     assert run("evaluate", "gold.txt", "b.run", "*.run", "-m", "mrr") == 0  # the first, and then all others
     assert "named twice" not in capsys.readouterr().out
+    assert run("compare", "gold.txt", "a.run", "a.run", "b.run", "-m", "mrr") == 0
+    assert capsys.readouterr().out.count(note) == 1
+
+
+@pytest.mark.usefixtures("files")
+def test_a_file_is_a_run_under_each_name_that_it_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    for files, names in (
+        (["b.run", "same=b.run", "a.run"], ["b", "same", "a"]),
+        (["old=a.run", "new=a.run"], ["old", "new"]),
+        (["old=a.run", "a.run", "b.run"], ["old", "a", "b"]),
+        (["*.run", "same=b.run"], ["a", "same"]),  # a glob brings what has no name
+        (["*.run", "b.run", "same=b.run"], ["a", "b", "same"]),
+        (["same=b.run", "*.run"], ["same", "a"]),
+    ):
+        for verb in ("evaluate", "compare"):
+            assert run(verb, "gold.txt", *files, "-m", "mrr", "--json", "-") == 0
+            document = json.loads(capsys.readouterr().out)
+            assert [one["name"] for one in document["runs"]] == names
+            assert not any("named twice" in note for one in document["runs"] for note in one.get("notes", []))
+    assert run("evaluate", "gold.txt", "new=a.run", "new=b.run", "-m", "mrr") == 2
+    assert "two runs are called 'new'" in capsys.readouterr().err

@@ -51,8 +51,11 @@ def test_completion_knows_all_commands_and_their_flags(words: str, answer: str) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["q", "r", "--cut", "x"], "Invalid value for '--cut': Input should be a valid integer"),
-        (["q", "r", "--cut", "0"], "Invalid value for '--cut': Input should be greater than or equal to 1"),
+        (["q", "r", "--cut", "x"], "Invalid value for '--cut': expected a whole number, found \"x\""),
+        (["q", "r", "--cut", "1.5"], "Invalid value for '--cut': expected a whole number, found \"1.5\""),
+        (["q", "r", "--cut", "0"], "Invalid value for '--cut': expected at least 1, found \"0\""),
+        (["q", "r", "--confidence", "x"], "Invalid value for '--confidence': expected a number, found \"x\""),
+        (["q", "r", "--confidence", ""], "Invalid value for '--confidence': expected a number, found \"\""),
         (["q", "r", "-m"], "Option '-m' requires an argument"),
     ],
 )

@@ -14,14 +14,14 @@ import pytest
 import karat
 from karat.stats.poisson_sums import METHOD, Sums
 
-QUERIES, ROWS = 20_000, 6
+QUERIES, ROWS = 12_000, 6
 METRICS = ["ndcg@5", "recall@5", "gm_map"]
 LIMIT = "KARAT_MAX_DRIVER_QUERIES"
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs of 20,000 queries, the second a little better; a query in 100 is missing, and one has no gold."""
+    """Two runs of 12,000 queries, the second a little better; a query in 100 is missing, and one has no gold."""
     folder = tmp_path_factory.mktemp("many")
     rng = np.random.default_rng(5)
     query = np.repeat(np.arange(QUERIES), ROWS)
@@ -109,10 +109,10 @@ def test_what_is_kept_is_said_and_stands_for_all(
     there, here = both
     for summed, exact in zip(there.result.runs, here.result.runs, strict=True):
         assert summed.data_notes[0].startswith(
-            "20,000 queries: workers summed their values; intervals and tests are by "
+            "12,000 queries: workers summed their values; intervals and tests are by "
         )
         assert re.match(
-            r"values and lists are kept of 10,000 of 20,000 queries: 1,\d{3} with the", summed.data_notes[1]
+            r"values and lists are kept of 10,000 of 12,000 queries: 1,\d{3} with the", summed.data_notes[1]
         )
         assert len(summed.query_ids) == 10_000
         lowest = np.sort(exact.values["ndcg@5"])[:1000]
@@ -137,7 +137,7 @@ def test_what_is_kept_is_said_and_stands_for_all(
 def test_the_same_draws_whatever_the_partitions(spark: Any, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LIMIT, "1000")
     gold = str(many / "gold.parquet")
-    monkeypatch.setattr("karat.cluster.summed.BUCKET", 30_000)
+    monkeypatch.setattr("karat.cluster.summed.BUCKET", 18_000)
     one = karat.evaluate(gold, {"a": str(many / "a")}, METRICS, engine=spark)
     monkeypatch.setattr("karat.cluster.summed.BUCKET", 1_000_000)
     frame = spark.read.parquet(str(many / "a.parquet")).repartition(5)
@@ -159,7 +159,7 @@ def test_what_sums_cannot_do_is_brought_to_the_driver(
     monkeypatch.setenv(LIMIT, "1000")
     result = karat.evaluate(str(many / "gold.parquet"), str(many / "a"), metrics, engine=spark, **options)
     assert len(result.runs[0].query_ids) >= QUERIES
-    assert f"20,000 queries: their values were brought to the driver, since {reason}" in result.runs[0].notes
+    assert f"12,000 queries: their values were brought to the driver, since {reason}" in result.runs[0].notes
 
 
 def test_a_test_of_ranks_needs_all_values(spark: Any, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:

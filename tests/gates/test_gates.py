@@ -412,6 +412,7 @@ def test_gates_are_mappings_too(mapping: dict[str, object], canonical: str) -> N
 
 
 def test_level_and_name_come_with_the_gate() -> None:
+    assert parse_gate({"gate": "warn: mrr >= 0.5", "name": "first hit"}).level == "warn"
     named = parse_gate({"gate": "mrr >= 0.5", "level": "warn", "name": "first hit"})
     assert (named.level, named.name) == ("warn", "first hit")
     assert parse_gate({"warn": "mrr >= 0.5"}).level == parse_gate("warn: mrr >= 0.5").level == "warn"

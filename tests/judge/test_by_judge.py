@@ -172,6 +172,47 @@ def test_a_calibration_of_another_judge_or_without_labels_is_refused(tmp_path: P
         karat.evaluate(data.qrels, data.run, judgments=data.files, calibration=str(tmp_path / "chance.json"))
 
 
+def test_a_calibration_goes_from_python_into_figures_and_into_a_file(tmp_path: Path) -> None:
+    data = Planted(tmp_path, 200)
+    made = karat.calibrate_judge(*data.files)
+    made.save(tmp_path / "made.json")
+    assert made.as_json()["fingerprint"] == made.fingerprint and made.as_json()["kind"] == "calibration"
+    saved = json.loads((tmp_path / "made.json").read_text())
+    assert saved | {"made": ""} == made.as_json() | {"made": ""}
+    places = (made, tmp_path / "made.json", str(tmp_path / "made.json"))
+    results = [
+        karat.evaluate(data.qrels, data.run, "precision@10", judgments=data.files, calibration=place)
+        for place in places
+    ]
+    figures = [r.runs[0].by_judge.corrected["precision@10"].interval for r in results if r.runs[0].by_judge is not None]
+    assert len(figures) == 3 and figures[0] == figures[1] == figures[2]
+    with pytest.raises(UsageError, match="calibration must be a file, or what calibrate_judge returns, found a int"):
+        karat.evaluate(data.qrels, data.run, judgments=data.files, calibration=1)
+
+
+def test_a_calibration_of_other_labels_is_named(tmp_path: Path) -> None:
+    """Two samples of 200 of the same pairs: as many labels, and other ones."""
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    one, two = (Planted(folder, 200, seed=seed) for seed, folder in enumerate(folders, start=5))
+    notes = [
+        "\n".join(
+            karat.evaluate(one.qrels, one.run, "precision@10", judgments=one.files, calibration=place).runs[0].notes
+        )
+        for place in (one.calibration, karat.calibrate_judge(two.files[0], two.files[1]))
+    ]
+    assert "other labels" not in notes[0]
+    assert "the calibration rests on other labels than those named here: 200 labels of pairs, here 200" in notes[1]
+
+
+def test_labels_that_were_taken_back_are_no_gold_and_the_error_says_what_to_do(tmp_path: Path) -> None:
+    ana = Person("ana")
+    path = write(tmp_path / "l.jsonl", [Judgment("q1", "d1", g, "0-1", ana, NOON) for g in (1, None, 0)])
+    with pytest.raises(InputError, match=r"l\.jsonl:2: takes back a label \(its grade is null\).*leave out this line"):
+        karat.evaluate(path, RUN, "precision@4")
+
+
 def test_labels_by_value_correct_nothing(tmp_path: Path) -> None:
     data = Planted(tmp_path, 200)
     chosen = write(
@@ -385,3 +426,22 @@ def test_judgments_beside_gold_are_weighted_and_the_gold_is_certain(tmp_path: Pa
     listed = write(tmp_path / "l.jsonl", [grade("q1", "d2", 1)])
     one = karat.evaluate({"q1": {"d1": 1}}, {"q1": ["d1", "d2"]}, "precision@4", judgments=listed).runs[0].by_judge
     assert one is not None and not one.sampled
+
+
+def test_corrected_figures_are_within_their_bounds_and_gates_see_them(tmp_path: Path) -> None:
+    """All docs of the top 10 are relevant, and few have a label: no figure is above 1, and none is without doubt."""
+    data = Planted(tmp_path, 60)
+    run = {q: sorted(docs, key=lambda d, q=q: -data.truth[q, d]) for q, docs in data.run.items()}
+    one = karat.evaluate(data.qrels, {"s": run}, "precision@10", judgments=data.files, calibration=data.calibration)
+    one.save(str(tmp_path / "one.json"))
+    for result in (one, karat.load(str(tmp_path / "one.json"))):
+        judged = result.runs[0].by_judge
+        assert judged is not None
+        figure, bounds = judged.corrected["precision@10"], judged.bounds["precision@10"]
+        assert bounds.low <= figure.these.estimate <= bounds.high + 1e-9
+        for some in (figure.these, figure.interval):
+            assert 0 <= some.low <= some.estimate <= some.high <= 1 and some.high - some.low > 0.05
+        gated = result.runs[0].on_basis("corrected").intervals["precision@10"]
+        ends = (figure.interval.estimate, figure.interval.low, figure.interval.high)
+        assert (gated.estimate, gated.low, gated.high) == pytest.approx(ends, abs=1e-9)
+        assert figure.interval.estimate == pytest.approx(figure.these.estimate, abs=1e-9)

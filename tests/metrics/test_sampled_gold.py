@@ -157,3 +157,18 @@ def test_queries_that_leave_the_mean_bias_it_less() -> None:
         plain.append(np.mean([np.mean(ranks > 0) for ranks in seen if len(ranks)]))
     truth = (1 + 0.25) / 2
     assert abs(np.mean(means) - truth) < 0.6 * abs(np.mean(plain) - truth)
+
+
+def test_a_figure_above_1_is_1_and_within_its_intervals() -> None:
+    """Ten relevant docs for each of 8 queries, drawn with unequal chances: some samples say more than ten."""
+    rng, beyond = np.random.default_rng(3), 0
+    for _ in range(20):
+        chance = np.tile(np.linspace(0.2, 0.9, 10), 8)
+        row = np.flatnonzero(rng.random(80) < chance)
+        query, rank = row // 10, row % 10 + 1
+        gold = SampledGold(8, query, rank, np.ones(len(row)), Survey(chance[row]))
+        one = estimate_metric(parse("precision@10"), gold, resamples=200)
+        beyond += one.values.mean() > 1
+        for some in (one.these, one.population):
+            assert 0 <= some.low < some.estimate <= some.high <= 1
+    assert beyond > 5

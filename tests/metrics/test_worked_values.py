@@ -518,7 +518,7 @@ def test_auto_level_takes_docs_when_more_gold_ids_match_them_and_says_so() -> No
 def test_auto_level_takes_chunks_when_gold_names_chunks() -> None:
     gold = {"q": {"d1#2": 1, "d2#1": 1}}
     assert means("map", gold, CHUNKS).mean["map"] == exactly((1 / 2 + 2 / 4) / 2)
-    with pytest.raises(karat.InputError, match="0 of 2 gold ids match a doc, 2 match a chunk"):
+    with pytest.raises(karat.InputError, match="0 of 2 judgments match a doc, 2 match a chunk"):
         means("map", gold, CHUNKS, level="doc")
 
 
@@ -680,6 +680,8 @@ def test_user_models_by_hand() -> None:
     assert karat.score("nerr11", docs, gold) == exactly(patience / (1 + patience))
     weights = [(2 / (i + 1)) ** 2 for i in range(1, 1001)]  # (2/3 · 3/4 · … · i/(i + 1))²
     assert karat.score("insq", docs, gold) == exactly((weights[1] + weights[2] / 2) / sum(weights))
+    for name in ("insq", "inst", "nerr10", "nerr11", "bpm"):
+        assert "over ranks 1 to 1,000, as in cwl_eval" in karat.lookup(name).caution
 
 
 def test_inst_expects_more_once_something_is_found() -> None:

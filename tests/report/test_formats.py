@@ -26,6 +26,8 @@ ENDINGS = {"html": "html", "json": "json", "junit": "xml", "latex": "tex", "mark
 
 VALUES_ALONE = {"per_query"}
 """Formats that hold numbers for programs, and nothing that is said."""
+DOCUMENTS = {"json", "save", "junit"}
+"""Formats that hold what was forced as data, and say it too."""
 
 
 @pytest.fixture(scope="module")
@@ -76,18 +78,32 @@ def test_every_format_says_what_a_verdict_rests_on(tmp_path: Path) -> None:
     check = karat.check(new, ["mrr >= 0.97"], baseline=old, force=True)
     said = {
         "the verdict": str(check.verdict),
-        "that it was compared by force": "30 queries with 31 judgments",
+        "what was compared by force (view.forced)": str(check.forced[0]),
         "why that is odd": "although",
         **{f"remark {place}": remark.text for place, remark in enumerate(view_of(check).remarks)},
         "the conventions": "condensed",
     }
     assert check.verdict == "INCONCLUSIVE" and len(view_of(check).remarks) > 1
+    assert "31 judgments" in str(check.forced[0]) and not any("--force" in note for note in view_of(check).notes)
     for name, one in all_formats().items():
         place = f"{places(tmp_path)[name]}.json" if name == "save" else places(tmp_path)[name]
         one.write(view_of(check), place)
         text = words_of(Path(place).read_text("utf-8"))
         for what, part in said.items():
             assert (words_of(part) in text) == (name not in VALUES_ALONE), f"{name} does not say {what}: {part}"
+        assert text.count(words_of(str(check.forced[0]))) <= (2 if name in DOCUMENTS else 1), name
+
+
+def test_a_forced_comparison_says_so_once(tmp_path: Path) -> None:
+    """The view that formats are written from has it in `forced` alone; what the result itself says has it as a note."""
+    gold = {f"q{i:02}": {"d": 1} for i in range(30)}
+    old = karat.evaluate({**gold, "q00": {"d": 1, "e": 1}}, {"old": {q: ["d"] for q in gold}}, "mrr")
+    new = karat.evaluate(gold, {"new": {q: ["d"] for q in gold}}, "mrr")
+    found = karat.compare(old, new, force=True)
+    assert any("--force" in note for note in found.notes)
+    for name in ("markdown", "latex", "html"):
+        all_formats()[name].write(view_of(found), str(tmp_path / name))
+        assert words_of((tmp_path / name).read_text("utf-8")).count(words_of(str(found.forced[0]))) == 1, name
 
 
 @pytest.mark.usefixtures("few_draws")

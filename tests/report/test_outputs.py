@@ -36,6 +36,8 @@ from karat.results.remarks import Remark
 from karat.stats.intervals import clopper_pearson
 from places import ROOT, SUPPORT
 
+pytestmark = pytest.mark.usefixtures("few_draws")  # superscripts where p is far from the level, if any
+
 KETTLE = SUPPORT / "kettle"
 RESULT = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/schemas/result.schema.json").read_text()))
 XSD = xmlschema.XMLSchema(SUPPORT / "junit.xsd")
@@ -308,10 +310,7 @@ def rows(table: LatexEnvironmentNode) -> list[int]:
     return out
 
 
-def test_latex_parses_and_every_row_is_as_wide_as_its_table(
-    hostile: karat.Check, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("karat.report.view.DRAWS", 1000)  # the layout does not depend on p
+def test_latex_parses_and_every_row_is_as_wide_as_its_table(hostile: karat.Check) -> None:
     source = latex.render(view_of(hostile))
     figures, gates = tables(source)
     assert columns(figures) == 4 and set(rows(figures)) == {4}
@@ -445,7 +444,6 @@ def test_a_summary_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: 
         summarise(view_of(judged("plain")))
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("kind", ["json", "markdown", "junit", "latex"])
 def test_standard_output_holds_one_output_and_nothing_else(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str
@@ -674,6 +672,54 @@ def test_the_headline_counts_gates_and_not_their_segments_and_says_that_warnings
     assert karat.check(result, "hit@1 >= 0.1", candidate="plain").why == "the gate passes"
 
 
+@pytest.mark.parametrize(("gates", "level"), [(["", ""], "error"), (["warn: ", ""], "error"), (["warn: "] * 2, "warn")])
+def test_a_gate_that_is_written_twice_is_judged_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], gates: list[str], level: str
+) -> None:
+    """A rank of 0.5 is one of 50%; of two levels the gate has the one that decides."""
+    texts = [f"{gates[0]}hit@1 >= 0.99", {"gate": f"{gates[1]}hit@1 >= 99%", "name": "again"}]
+    config = str(place(tmp_path, [*texts, "mrr >= 0.1"], outputs=OUTPUTS))
+    assert run("check", config, "-g", "hit@1 >= 0.99" if level == "error" else "warn: hit@1 >= 0.99") == (
+        1 if level == "error" else 0
+    )
+    printed, comment = capsys.readouterr().out, (tmp_path / "c.md").read_text("utf-8")
+    assert "segment" not in printed.splitlines()[0] and "segments" not in comment
+    cases = [case.attrib["name"] for case in ET.parse(tmp_path / "c.xml").iter("testcase")]
+    assert cases == ["again: hit@1 >= 0.99", "mrr >= 0.1"]
+    rows = json.loads((tmp_path / "c.json").read_text("utf-8"))["gates"]
+    assert [(row["gate"], row["level"]) for row in rows] == [("hit@1 >= 0.99", level), ("mrr >= 0.1", "error")]
+    assert len(karat.check(judged("plain").result, ["mrr >= 0.5", "mrr >= 50%"], candidate="plain").rows) == 1
+
+
+def test_every_output_counts_a_gate_once_for_each_run() -> None:
+    """Of a and b one gate fails in both segments, and of b another: 3 gates fail, in 5 cases of JUnit."""
+    gold = {f"q{i:02}": {"d": 1} for i in range(24)}
+    runs = {
+        name: {q: ["d" if i % often else "x"] for i, q in enumerate(gold)} for name, often in zip("abc", (2, 2, 100))
+    }
+    table = {q: {"kind": "x" if i < 12 else "y"} for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, runs, "hit@1", queries=table, by="kind")
+    gates = ["hit@1 >= 0.1", "hit@1 >= 0.9 at the mean for every kind", "hit@1 >= 0.8 on b", "warn: hit@1 >= 0.9 on b"]
+    found = karat.check(result, gates)
+    assert found.why.startswith("a: hit@1 where kind = x is 0.500 ")
+    assert found.why.endswith("; at least 0.9 is required at the mean; 2 more gates fail on b")
+    page = page_of(source_of(found))
+    assert page.tally == [("fail", "3 gates fail"), ("pass", "4 pass"), ("undecided", "1 warning")]
+    assert sum(group.outcome == "fail" and not group.warning for group in view_of(found).gates) == 3
+    assert ET.fromstring(junit.render(view_of(found))).attrib["failures"] == "5"
+    assert karat.check(result, gates[:1]).why == "all 3 gates pass, counted for each of 3 runs"
+    warned = karat.check(result, ["hit@1 >= 0.1", "warn: hit@1 >= 0.9"])
+    assert warned.why == "all 3 gates pass, counted for each of 3 runs; 3 warnings"
+    assert page_of(source_of(warned)).tally == [("pass", "3 pass"), ("undecided", "3 warnings")]
+
+
+def test_a_warning_that_passes_says_at_a_terminal_that_it_decides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    check_view.show_check(judged("plain", ["mrr >= 0.1"]), "gold")
+    check_view.show_check(karat.check(judged("plain").result, ["hit@1 >= 0.1", "warn: mrr >= 0.1"]), "gold")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "! plain: mrr >= 0.9 (warning, fails) " in printed and " mrr >= 0.1 (warn) " in printed
+
+
 def test_sentences_are_cut_between_words() -> None:
     assert markdown.cut("recall@50 fell in 6 segments, language = de among them", 28) == "recall@50 fell in 6…"
     assert markdown.cut("x" * 40, 10) == "x" * 9 + "…"  # an id has no words
@@ -878,6 +924,52 @@ def test_markdown_names_the_run_of_gates_that_pass() -> None:
     assert "- ✓ one: 1 pass: `mrr >= 0.5`" in page and "- ✓ two: 1 pass: `mrr >= 0.5`" in page
 
 
+def test_a_comment_names_the_run_of_every_gate_and_lists_the_queries_of_the_one_that_blocks() -> None:
+    """Of 20 queries `fair` loses 2 and gains 3, and passes; `poor` loses 15 and fails."""
+    gold = {f"q{i:02}": {"a": 1} for i in range(20)}
+    low, high = ["x", "a"], ["a", "x"]
+    runs = {
+        "base": {q: low if i < 3 else high for i, q in enumerate(gold)},
+        "fair": {q: low if i in (3, 4) else high for i, q in enumerate(gold)},
+        "poor": {q: low if i > 2 else high for i, q in enumerate(gold)},
+    }
+    result = karat.evaluate(gold, runs, "mrr")
+    found = karat.check(result, ["mrr >= 0.8"], baseline="base")
+    assert {row.run: row.outcome for row in found.rows} == {"fair": "pass", "poor": "fail"}
+    page = markdown.render(view_of(found))
+    assert "- ✗ poor: `mrr >= 0.8`" in page and "- ✓ fair: 1 pass: `mrr >= 0.8`" in page
+    assert "**Queries that lost most in `mrr`**, poor\n\n- `q03`: 1.000 → 0.500" in page
+    undecided = markdown.render(view_of(karat.check(result, ["mrr >= 0.65"], baseline="base")))
+    assert "- ? poor: " in undecided and "**Queries that lost most in `mrr`**, poor" in undecided
+
+
+def test_the_title_of_several_candidates_is_about_what_is_significantly_better() -> None:
+    """Of 60 queries `steady` gains a half on 12 and loses none; `loud` gains a whole on 24 and loses one on 15."""
+    gold = {f"q{i:02}": {"a": 1} for i in range(60)}
+    base = {q: ["a"] if i < 15 else ["x", "a"] if i < 36 else ["x"] for i, q in enumerate(gold)}
+    steady = {q: ["a"] if 15 <= i < 27 else docs for i, (q, docs) in enumerate(base.items())}
+    loud = {q: ["x"] if i < 15 else ["a"] if i >= 36 else docs for i, (q, docs) in enumerate(base.items())}
+    runs = {"base": base, "steady": steady, "loud": loud}
+    page = markdown.render(view_of(karat.compare(gold, runs, "mrr")))
+    # mrr: (15 + 10.5) / 60 = .425; steady + 6 / 60 = .525; loud + (24 − 15) / 60 = .575
+    assert page.startswith("## mrr: steady is better than base; highest is loud 0.5750 ")
+    none = markdown.render(view_of(karat.compare(gold, {**runs, "steady": dict(base)}, "mrr")))
+    assert none.startswith("## mrr: no run is significantly better than base; highest is loud 0.5750 ")
+    alone = markdown.render(view_of(karat.evaluate(gold, runs, "mrr")))
+    assert alone.startswith("## mrr: highest is loud 0.5750 ")
+
+
+def test_a_comment_says_which_queries_are_not_among_the_lowest() -> None:
+    """q0 to q2 have no relevant doc, and score 0 like q3 and q4."""
+    gold = {f"q{i}": {"a": int(i > 2)} for i in range(20)}
+    run = {q: ["a"] if i > 4 else ["x"] for i, q in enumerate(gold)}
+    page = markdown.render(view_of(karat.check(karat.evaluate(gold, {"new": run}, "mrr"), "mrr >= 0.5")))
+    title = "**Lowest `mrr`**, leaving out 3 queries without a relevant doc in the gold"
+    assert f"{title}\n\n- `q3`: 0.000\n- `q4`: 0.000\n" in page
+    skipped = karat.evaluate(gold, {"new": run}, "mrr", empty_gold="skip")
+    assert "**Lowest `mrr`**\n\n- `q3`: 0.000" in markdown.render(view_of(karat.check(skipped, "mrr >= 0.5")))
+
+
 def test_tables_hold_no_formulas(tmp_path: Path) -> None:
     import csv
 
@@ -1065,6 +1157,7 @@ def test_no_total_over_fewer_queries_than_another_is_best(tmp_path: Path) -> Non
     gold = {f"q{i}": ["a"] for i in range(100)}
     runs = {name: str(tmp_path / f"{name}.jsonl") for name in ("old", "new")}
     result = karat.evaluate(gold, runs, "mrr,cost.tokens.sum,cost.tokens")
+    assert page_of(source_of(result)).script.best == {"mrr": ["old"], "cost.tokens.sum": [], "cost.tokens": ["old"]}
     assert evaluate_view.best_runs("cost.tokens.sum", result.runs) == set()
     assert evaluate_view.best_runs("cost.tokens", result.runs) == {0}
     text = latex.render(view_of(result))

@@ -26,7 +26,7 @@ from karat.results.figures import difference_figure, figure, p_text
 from karat.results.reading import read_value
 from karat.stats.intervals import Interval
 from places import KETTLE
-from report_pages import drawn, opened, until
+from report_pages import drawn, looked_at, opened, until
 from saved_documents import read_document, records, saved_document
 
 ODD = ("a b", "x/y", "50%", 'say "hi"', "日本", "<i>", "a&b=c", "#1", "it's", "%41")
@@ -168,24 +168,35 @@ def test_values_of_queries_have_six_digits_of_those_in_the_document(made: Made) 
 
 def test_scripts_write_numbers_as_python_does(browser: Any, systems: Made) -> None:
     values = (0.0, 1.0, 0.123456, 0.00004, 0.000049999, 0.00005, 0.5, 12.345, 1234.5678, 0.0712, 0.999)
-    with opened(browser, systems.path) as page:
-        for metric in ("ndcg@10", "latency.p90"):
-            for value in values:
-                assert page.evaluate(f"figure('{metric}', {value!r})") == figure(metric, value).text
-                for signed in (value, -value):
-                    text = difference_figure(metric, signed).text.replace("-", "−")
-                    assert page.evaluate(f"figure('{metric}', {signed!r}, true)") == text
+    rows = [(metric, value, sign) for metric in ("ndcg@10", "latency.p90") for value in values for sign in (0, 1, -1)]
+    shown = looked_at(browser, systems.path).evaluate(
+        "rows => rows.map(([metric, value, sign]) => figure(metric, sign ? sign * value : value, sign !== 0))", rows
+    )
+    for (metric, value, sign), text in zip(rows, shown, strict=True):
+        if sign:
+            assert text == difference_figure(metric, sign * value).text.replace("-", "−")
+        else:
+            assert text == figure(metric, value).text
 
 
 def test_the_first_screen_says_the_verdict_why_and_which_gates_failed(browser: Any, made: Made) -> None:
-    with opened(browser, made.path) as page:
-        assert "BLOCK" in page.text_content("h1")
-        assert "at least 0.99 is required" in page.text_content(".why")
-        assert page.locator(".tally a").all_text_contents()[0] == "1 gate fails"
-        first = page.locator("#gates > div > table > tbody > tr").first
-        assert first.get_attribute("class").split()[0] == "fail"
-        assert "recall@5 >= 0.99" in first.text_content()
-        assert first.bounding_box()["y"] < 900  # seen without scrolling
+    page = looked_at(browser, made.path)
+    assert "BLOCK" in page.text_content("h1")
+    assert "at least 0.99 is required" in page.text_content(".why")
+    assert page.locator(".tally a").all_text_contents()[0] == "1 gate fails"
+    first = page.locator("#gates > div > table > tbody > tr").first
+    assert first.get_attribute("class").split()[0] == "fail"
+    assert "recall@5 >= 0.99" in first.text_content()
+    assert first.bounding_box()["y"] < 900  # seen without scrolling
+
+
+def test_tiles_stand_beside_the_top_of_the_sentence(browser: Any, made: Made) -> None:
+    with opened(browser, made.path, width=1400) as page:
+        why, text, tiles, scope = (
+            page.locator(f"#verdict {one}").first.bounding_box() for one in (".why", ".of-run", ".figures", ".scope")
+        )
+        assert why["width"] > 1200 and abs(text["y"] - tiles["y"]) < 8 and tiles["x"] > text["x"] + text["width"]
+        assert scope["height"] < 40 and scope["y"] >= tiles["y"] + tiles["height"]
 
 
 # ---- filter, sort, search, copy ----
@@ -215,6 +226,29 @@ def test_filters_by_outcome_segment_and_text(browser: Any, made: Made) -> None:
         assert page.number() == 0
         page.click("text=Clear the filters")
         until(page, "document.getElementById('count').textContent.startsWith('30')")
+
+
+def test_a_search_without_a_match_says_which_filter_keeps_it_away(browser: Any, made: Made) -> None:
+    base, new = (next(r for r in made.document["runs"] if r["name"] == n) for n in ("old", "new"))
+    values = [dict(zip(r["query_ids"], r["per_query"]["ndcg@10"], strict=True)) for r in (base, new)]
+    equal = next(q for q in sorted(values[0]) if values[0][q] == values[1][q] and q.startswith("q") and len(q) == 3)
+    number = 10 + int(equal[1:])  # ten odd ids come first
+    with opened(browser, made.path) as page:
+        page.select_option("#outcome", "broken")
+        page.fill("#search", f"number {number}")
+        assert page.number() == 0
+        line = "#rows tr.none p"
+        assert page.inner_text(line).startswith("1 matches without the filter 'broken'.")
+        page.select_option("#field-filters select", f'"t{(number + 1) % 3}"')  # of another topic
+        assert page.inner_text(line).startswith("1 matches without these filters.")
+        page.click(f"{line} button")
+        assert page.number() == 1 and page.input_value("#outcome") == "all" and page.column(1) == [equal]
+        assert page.input_value("#search") == f"number {number}"
+        page.select_option("#outcome", "broken")
+        page.click("text=Take it off")
+        assert page.column(1) == [equal]
+        page.fill("#search", "nothing at all")
+        assert page.number() == 0 and page.count(line) == 0 and page.logged == []
 
 
 def test_misses_are_queries_without_gold_in_the_top_k(browser: Any, made: Made) -> None:
@@ -277,6 +311,25 @@ def test_a_link_opens_its_query_whatever_its_id(browser: Any, made: Made, query:
         until(page, "location.hash === " + json.dumps("#query=" + quote(query, safe="!'()*~")))
 
 
+@pytest.mark.parametrize("query", ["nosuch", "<img src=x onerror='window.ran = 1'>"])
+def test_a_link_to_a_query_that_the_report_lacks_says_so(browser: Any, made: Made, query: str) -> None:
+    link = "#query=" + quote(query, safe="!'()*~")
+    with opened(browser, made.path, link) as page:
+        drawn(page)
+        assert page.inner_text("#unknown") == f"No query '{query}' in this report."
+        assert 0 < page.locator("#unknown").bounding_box()["y"] < 900
+        assert page.count("#unknown *:not(bdi)") == 0 and page.evaluate("window.ran") is None and page.logged == []
+        assert page.evaluate("location.hash") == link
+        page.select_option("#metric", "mrr")
+        assert page.is_visible("#unknown") and page.number() == 30
+        page.locator("#rows tbody tr[data-query]").nth(2).click()
+        assert not page.is_visible("#unknown") and page.opens(page.column(1)[2])
+        page.evaluate(f"location.hash = {json.dumps(link)}")
+        until(page, "!document.getElementById('unknown').hidden")
+        page.fill("#search", "number 7")
+        assert not page.is_visible("#unknown") and page.evaluate("location.hash") == "#search=number%207"
+
+
 def test_a_query_shows_both_lists_with_grades_moves_and_the_gold_that_was_missed(browser: Any, made: Made) -> None:
     lists = {r["name"]: r["lists"]["q3"] for r in made.document["runs"]}
     with opened(browser, made.path, "#query=q3") as page:
@@ -301,6 +354,23 @@ def test_a_query_shows_both_lists_with_grades_moves_and_the_gold_that_was_missed
         assert "Text of d" in page.locator("#query .doc details p").first.inner_text()
         page.click("text=Show the top 20")
         assert page.count("#query .doc") == 40
+
+
+def test_a_list_that_ends_above_the_other_says_so(browser: Any, tmp_path: Path) -> None:
+    gold = {"q": ["a"], "r": ["a"], "s": ["a"]}
+    old = {"q": ["a"], "r": [], "s": ["a", "b"]}
+    new = {"q": [f"d{i}" for i in range(12)], "r": ["a", "b"], "s": ["b", "a"]}
+    found = karat.compare(gold, {"old": old, "new": new}, "mrr", details=True)
+    karat.write_report(found, str(tmp_path / "r.html"))
+    said = {"q": ["Nothing more was returned (1 doc).", ""], "r": ["Nothing was returned.", ""], "s": ["", ""]}
+    for query, ends in said.items():
+        with opened(browser, tmp_path / "r.html", f"#query={query}") as page:
+            columns = page.locator("#query .lists > div")
+            assert [" ".join(one.locator(".end").all_text_contents()) for one in columns.all()] == ends
+            if query == "q":
+                page.click("text=Show the top 12")
+                assert page.locator("#query .lists .end").all_text_contents() == ends[:1]
+            assert page.logged == []
 
 
 def test_keys_move_open_search_help_and_leave(browser: Any, made: Made) -> None:
@@ -351,10 +421,48 @@ def test_most_broken_queries_and_misses_link_to_their_queries(browser: Any, made
         assert page.text_content("#query-title") == page.locator("#misses-table tbody a").first.text_content()
 
 
+@pytest.mark.parametrize(
+    ("metric", "fall", "rise"), [("latency.p90", "slower", "faster"), ("ild@10", "worse", "better")]
+)
+def test_queries_break_by_relevance_alone(browser: Any, systems: Made, metric: str, fall: str, rise: str) -> None:
+    lists, titles = "#moved-lists", "nodes => nodes.map(n => n.firstChild.textContent.trim())"
+    with opened(browser, systems.path, "#show=broken") as page:
+        assert page.inner_text("#moved-title") == "Queries broken and fixed"
+        assert page.eval_on_selector_all(f"{lists} h3", titles) == ["Most broken", "Most fixed"]
+        page.select_option("#metric", "recall@10")
+        assert page.locator(f"{lists} small", has_text="unjudged").count() > 0
+        page.select_option("#metric", metric)
+        assert page.inner_text("#moved-title") == f"Queries {fall} and {rise}"
+        assert page.eval_on_selector_all(f"{lists} h3", titles) == [
+            f"{fall.title()} by most",
+            f"{rise.title()} by most",
+        ]
+        assert page.count(f"{lists} a[href^='#query']") > 0 and page.count(f"{lists} small") == 0
+        assert re.search(rf"{metric}: \d+ {fall}, \d+ {rise}, ", page.inner_text("#moved-count"))
+        offered = page.locator("#outcome option").all_text_contents()
+        assert offered[1:4] == [fall, rise, "unchanged"] and page.input_value("#outcome") == "broken"
+        assert page.evaluate("location.hash").endswith("show=broken")
+
+
 def test_a_link_opens_the_meaning_of_a_metric(browser: Any, made: Made) -> None:
     with opened(browser, made.path, "#meaning=ndcg%4010") as page:
         assert page.locator("#metrics details[open]").count() == 1
-        assert "Normali" in page.inner_text("#metrics details[open]")
+        assert page.locator("#metrics .definition:visible").count() == 1
+        assert "1 is ideal" in page.inner_text("#metrics [data-definition='ndcg@10']")
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_a_definition_spans_its_table_and_leaves_no_hole_beside_it(browser: Any, made: Made, width: int) -> None:
+    with opened(browser, made.path, width=width) as page:
+        before = page.locator("#metrics tbody tr >> nth=0").bounding_box()
+        page.click("#metrics summary >> text=ndcg@10")
+        after = page.locator("#metrics tbody tr >> nth=0").bounding_box()
+        assert abs(after["height"] - before["height"]) < 3
+        text = page.locator("#metrics [data-definition='ndcg@10'] div").bounding_box()
+        assert text["width"] > 0.9 * after["width"] and text["height"] < (400 if width == 390 else 160)
+        assert page.inner_text("#metrics tbody").count("Normalised discounted cumulative gain") == 1
+        page.click("#metrics summary >> text=ndcg@10")
+        assert page.locator("#metrics .definition:visible").count() == 0
 
 
 # ---- themes, screens, print, accessibility ----
@@ -607,15 +715,30 @@ def test_relevance_is_drawn_against_what_it_costs(browser: Any, systems: Made) -
         assert page.logged == []
 
 
-def test_every_metric_is_drawn_for_every_system_with_its_interval(browser: Any, systems: Made) -> None:
+def test_the_legend_of_ranks_names_those_that_some_run_has(browser: Any, systems: Made) -> None:
+    """Lists of 20 docs: no relevant doc is deeper, and every rank down to 20 has some."""
     with opened(browser, systems.path) as page:
-        drawn(page)
-        known = [one for run in systems.document["runs"] for one in run["metrics"].values() if one["mean"] is not None]
-        assert page.count("#levels-chart svg .mark-symbol.role-mark path") == len(known)
-        assert page.count("#levels-chart svg .mark-rule.role-mark line") == len(known)
-        text = page.inner_text("#levels-chart")
-        assert all(metric in text for metric in systems.document["runs"][0]["metrics"])
-        assert page.inner_text("#levels-title") == "Every metric by system" and page.logged == []
+        legend = page.locator("#account-legend > *").all_text_contents()
+        assert legend == ["rank 1", "2–3", "4–5", "6–10", "11–20", "not returned"]
+        assert "21–50" in page.locator("#funnel thead").text_content()
+
+
+def test_the_menu_leads_to_queries_broken_and_fixed(browser: Any, systems: Made, tmp_path: Path) -> None:
+    with opened(browser, systems.path) as page:
+        page.click("nav a >> text=Broken, fixed")
+        until(page, "document.activeElement.id === 'moved'")
+    alone = page_of(source_of(karat.evaluate({"q": ["a"]}, {"one": {"q": ["a"]}}, "mrr")))
+    assert "moved" not in dict(alone.sections)
+
+
+def test_every_metric_is_drawn_for_every_system_with_its_interval(browser: Any, systems: Made) -> None:
+    page = looked_at(browser, systems.path)
+    known = [one for run in systems.document["runs"] for one in run["metrics"].values() if one["mean"] is not None]
+    assert page.count("#levels-chart svg .mark-symbol.role-mark path") == len(known)
+    assert page.count("#levels-chart svg .mark-rule.role-mark line") == len(known)
+    text = page.inner_text("#levels-chart")
+    assert all(metric in text for metric in systems.document["runs"][0]["metrics"])
+    assert page.inner_text("#levels-title") == "Every metric by system" and page.logged == []
 
 
 def test_metrics_of_different_scales_share_no_axis(browser: Any, tmp_path: Path) -> None:
@@ -642,7 +765,7 @@ def test_what_is_known_of_runs_is_said_once_where_it_is_the_same(browser: Any, s
         assert "dataset version" in shared and "workers" in shared and "dataset version" not in own
         assert "hybrid(bm25, dense)" in own and "MB" in own
         page.click("#metrics summary >> text=ndcg@10")
-        assert "gain = linear" in page.inner_text("#metrics details[data-metric='ndcg@10']")
+        assert "gain = linear" in page.inner_text("#metrics [data-definition='ndcg@10']")
 
 
 def test_escape_in_the_search_clears_it_and_its_filter(browser: Any, systems: Made) -> None:
@@ -665,12 +788,17 @@ def test_segments_have_their_pooled_estimates_beside_them(browser: Any, systems:
             mean = segment["metrics"]["ndcg@10"]["pooled"]["mean"]
             cell = page.inner_text(f'#segments-table tr[data-segment="{name}"] td[data-run="bm25"]')
             assert f"pooled {mean:.4f} [" in cell
+        note = page.inner_text("#pooled-note")
+        assert note.startswith("Pooled: between the segment's own value and the mean of all segments of its field")
+        page.select_option("#metric", "latency.p90")  # quantiles have no pooled estimate
+        assert not page.is_visible("#pooled-note")
 
 
 def test_a_segment_opens_its_queries(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
         page.click("#segments-table a >> text=language = pt")
         # 45 with gold, and 3 without an answer, of which the page has lists and no values.
+        assert page.inner_text("#count") == "48 of 232 queries (3 have no answer)"
         assert page.number() == 48 and all(query.startswith("pt-") for query in page.column(1))
 
 
@@ -695,8 +823,10 @@ def _rank(lists: dict[str, Any], query: str, doc: str) -> int | None:
 
 def test_the_curve_says_whether_it_has_levelled_off(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
-        note = page.inner_text("#sweep-note")
-        assert note == "bm25 and dense have not levelled off by k = 20."
+        assert page.inner_text("#sweep-title") == "Cutoff: recall"
+        assert page.inner_text("#sweep-note") == "Still rising at k = 20: all 3 runs."
+        page.select_option("#sweep-metric", "precision")  # it falls with k: nothing is to be said
+        assert page.inner_text("#sweep-title") == "Cutoff: precision" and page.inner_text("#sweep-note") == ""
         page.set_viewport_size({"width": 390, "height": 800})
         shown = page.locator("#rows tbody tr[data-query]").first.locator("td:visible").all_text_contents()
         assert len(shown) == 2 and len(shown[0]) > 10  # the text and the change
@@ -737,6 +867,9 @@ def test_the_leaderboard_is_sorted_by_the_primary_metric_and_marks_the_best(brow
             line = page.inner_text(f"#ranking tr[data-system='{name}']")
             assert ("no significant difference" in line) == (not row["significant"])
             assert f"adjusted {p_text(row['p_adjusted'])}" in line
+            enough = re.search(r"would take (about [\d,]+ queries)", row["statement"])
+            assert (f"{enough[1]} would detect it" in line) if enough else "detect" not in line
+        assert any("would take about" in row["statement"] for row in rows.values())
         assert "baseline" in page.inner_text("#ranking tr[data-system=bm25]")
         page.select_option("#metric", "latency.p90")
         slow = {r["name"]: r["metrics"]["latency.p90"]["mean"] for r in systems.document["runs"]}
@@ -746,7 +879,7 @@ def test_the_leaderboard_is_sorted_by_the_primary_metric_and_marks_the_best(brow
 
 def test_curves_of_short_lists_end_where_the_lists_do(browser: Any, tmp_path: Path) -> None:
     gold = {f"q{i}": {"a": 1} for i in range(30)}
-    says = {"xa": "run reaches 1.0000 at k = 2.", "axy": "run levels off at k = 1 (98% of its value at 3).", "a": None}
+    says = {"xa": "1.0000 at k = 2.", "axy": "Level from k = 1 on (98% of the value at 3).", "a": None}
     for docs, note in says.items():
         path = tmp_path / f"{docs}.html"
         karat.write_report(karat.evaluate(gold, {q: [*docs] for q in gold}, "mrr", details=True), str(path))
@@ -754,6 +887,18 @@ def test_curves_of_short_lists_end_where_the_lists_do(browser: Any, tmp_path: Pa
             drawn(page)
             assert page.count("#sweep") == (0 if note is None else 1)
             assert note is None or page.inner_text("#sweep-note") == note
+
+
+def test_the_curves_of_all_runs_are_spoken_of(browser: Any, tmp_path: Path) -> None:
+    """recall at 1 and 3 of two relevant docs: a 1/2 and 1/2, b and c 1/2 and 2/2, d 0/2 and 1/2."""
+    gold = {f"q{i}": ["x", "y"] for i in range(10)}
+    lists = {"a": ["x", "n", "m"], "b": ["x", "y", "n"], "c": ["x", "y", "m"], "d": ["n", "m", "x"]}
+    runs = {name: dict.fromkeys(gold, docs) for name, docs in lists.items()}
+    karat.write_report(karat.evaluate(gold, runs, "recall@3", details=True), str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        said = set(page.inner_text("#sweep-note").removesuffix(".").split(". "))
+    level = "Level from k = 1 on (98% of the value at 3): a"
+    assert said == {level, "1.0000 at k = 3: b and c", "Still rising at k = 3: d"}
 
 
 def test_choosing_a_run_changes_title_sentence_tiles_diagnosis_and_curves_together(browser: Any, systems: Made) -> None:
@@ -869,6 +1014,29 @@ def test_words_of_the_query_are_marked_in_texts_as_text(browser: Any, tmp_path: 
         page.evaluate("location.hash = '#query=q1'")
         assert page.opens("q1")
         assert "検索" in page.locator("#query .doc summary mark").all_text_contents()
+
+
+def test_whole_words_and_codes_are_marked_and_words_of_many_queries_are_not(browser: Any, tmp_path: Path) -> None:
+    """ "how" and "stop" are in 4 of 8 queries; 2% of 8 is less than two queries, which are allowed."""
+    texts = ["E-12 at the long über-Tür, how", "how stop", "stop how", "how stop E-3", "a stop", "b", "c", "how stop d"]
+    table = {f"q{i}": {"text": text} for i, text in enumerate(texts)}
+    run = {q: {"a": 2.0, "b": 1.0} for q in table}
+    docs = {
+        "a": {
+            "text": "How E-12 and e\u201112 stop (E-120, E 12, E-12-X): the longas, LONG at Uber, E-12は long-lived."
+        },
+        "b": {"text": "start " * 30 + "tail"},
+    }
+    found = karat.evaluate({q: {"a": 1} for q in table}, run, "mrr", details=True)
+    karat.write_report(found, str(tmp_path / "r.html"), queries=table, docs=docs)
+    with opened(browser, tmp_path / "r.html", "#query=q0") as page:
+        marks = page.locator("#query .doc >> nth=0 >> p mark").all_text_contents()
+        assert marks == ["E-12", "e\u201112", "the", "LONG", "Uber", "E-12", "long"]
+        cut = page.locator("#query .doc >> nth=1 >> summary bdi").text_content()
+        assert cut == "start " * 20 + "…"  # 120 characters, and no part of a word
+        page.keyboard.press("j")
+        page.evaluate("location.hash = '#query=q1'")
+        assert page.opens("q1") and page.count("#query .doc mark") == 0 and page.logged == []
 
 
 def test_long_queries_unfold(browser: Any, tmp_path: Path) -> None:
@@ -1188,10 +1356,9 @@ def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Ma
         assert page.inner_text("#forest-legend").split("\n") == ["no significant difference"]
         page.select_option("#metric", "mrr")
         assert page.count("#segments td.up, #segments td.down") == 0  # small segments are never significant
-        assert (
-            "Adjusted p. ndcg@10, the primary metric: Holm over 1 candidate; Benjamini–Hochberg over 3 segments"
-            in page.inner_text("#metrics")
-        )
+        families = "Holm over 1 candidate and Benjamini–Hochberg over 3 segments"
+        how = page.text_content("#metrics .how")
+        assert f"p is adjusted for ndcg@10, the primary metric, by {families}" in how
 
 
 def test_the_diagnosis_is_that_of_the_verb_and_names_rules_that_were_skipped(browser: Any, systems: Made) -> None:
@@ -1207,6 +1374,9 @@ def test_the_diagnosis_is_that_of_the_verb_and_names_rules_that_were_skipped(bro
         page.click("#diagnosis > div:visible summary")
         listed = page.inner_text("#diagnosis > div:visible details")
         assert all(code in listed for code in found.unchecked)
+        assert found.open_questions
+        for reason, codes in found.open_questions.items():
+            assert f"Undecided: {', '.join(codes)} ({reason})" in text
         for finding in found.findings:
             assert finding.advice[0] in text
 
@@ -1217,7 +1387,7 @@ def test_more_queries_of_a_finding_are_in_the_table(browser: Any, systems: Made)
     with opened(browser, systems.path) as page:
         page.select_option("#run", "dense")
         line = page.locator("#diagnosis > div:visible .findings > li").nth(number - 1).locator(".chips")
-        assert line.inner_text().startswith(f"{len(finding.queries)} queries lose by it, the worst first: ")
+        assert line.inner_text().startswith(f"{len(finding.queries)} queries are concerned, the worst first: ")
         line.locator(f"text=and {len(finding.queries) - 8} more").click()
         until(page, f"document.getElementById('outcome').value === 'finding-{number}'")
         assert set(page.evaluate("state.hits.map(i => Q.ids[i])")) == set(finding.queries)
@@ -1252,6 +1422,22 @@ def test_gates_link_to_the_queries_of_their_segments_and_name_the_baseline_s_val
         assert fix.startswith("What to fix: ") and page.locator("#diagnosis h3 bdi").first.text_content() in fix
 
 
+def test_the_table_says_which_of_its_queries_no_metric_of_relevance_counts(
+    browser: Any, systems: Made, made: Made, tmp_path: Path
+) -> None:
+    with opened(browser, systems.path) as page:
+        assert "218 queries" in page.inner_text("#verdict .scope")
+        assert page.inner_text("#count") == "232 of 232 queries (14 have no answer)"
+    with opened(browser, made.path) as page:
+        assert page.inner_text("#count") == "30 of 30 queries"
+    lines = [{"query_id": q, "topk": [{"doc_id": "a"}], "latency_ms": {"total": 9}} for q in "pqr"]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = karat.evaluate({q: ["a"] for q in "pq"}, str(tmp_path / "log.jsonl"), "mrr,latency.p50", details=True)
+    karat.write_report(found, str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        assert page.inner_text("#count") == "3 of 3 queries (1 has no gold)"
+
+
 def test_a_gate_on_latency_says_which_queries_it_has_more(browser: Any, systems: Made) -> None:
     """The demo has 218 queries with gold and 14 without an answer."""
     check = karat.check(
@@ -1266,10 +1452,11 @@ def test_the_page_says_when_it_was_made_what_was_not_logged_and_p_once(browser: 
     saved = karat.load(str(systems.folder / "runs/result.json.gz"))
     assert saved.provenance is not None
     with opened(browser, systems.path) as page:
+        page.click("text=How p is adjusted")
         facts, text = page.inner_text("#facts"), page.inner_text("main")
         assert re.search(r"measured\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", facts) and "cost\nnot logged" in facts
         assert "95%, each by what suits its metric; " in facts and "auto" not in facts
-        assert text.count("Adjusted p. ndcg@10, the primary metric: ") == 1
+        assert text.count("p is adjusted for ndcg@10, the primary metric, by ") == 1
         assert not re.search("unlisted", page.inner_text("#metrics"))
     karat.write_report(saved, str(systems.folder / "again.html"))
     assert saved.provenance.time[:10] in (systems.folder / "again.html").read_text("utf-8")
@@ -1289,9 +1476,7 @@ def test_segments_that_share_conversations_are_named_beside_the_statement(tmp_pa
     found = karat.compare(gold, runs, "mrr", queries=table, by=["kind", "type", "topic"], details=True)
     (run,) = (run for run in page_of(source_of(found)).runs if run.name == "new")
     assert "depend" in run.sentence and " topic (2 segments" in run.sentence
-    assert (
-        "Segments by kind and by type share conversations: whether they differ in Δ mrr is not tested" in run.sentence
-    )
+    assert "Segments by kind and by type share conversations, so their Δ mrr are neither tested" in run.sentence
 
 
 def test_lists_are_named_where_a_doc_is_in_one_of_them(browser: Any, made: Made) -> None:
@@ -1305,18 +1490,18 @@ def test_lists_are_named_where_a_doc_is_in_one_of_them(browser: Any, made: Made)
 
 
 def test_a_change_of_nothing_reads_0(browser: Any, made: Made) -> None:
-    with opened(browser, made.path) as page:
-        assert page.evaluate("[figure('mrr', 0, true), figure('mrr', 0), figure('mrr', 0.1, true)]") == [
-            "0",
-            "0.0000",
-            "+0.1000",
-        ]
+    page = looked_at(browser, made.path)
+    assert page.evaluate("[figure('mrr', 0, true), figure('mrr', 0), figure('mrr', 0.1, true)]") == [
+        "0",
+        "0.0000",
+        "+0.1000",
+    ]
 
 
 def test_the_code_of_a_retriever_is_named_in_words(browser: Any, systems: Made) -> None:
-    with opened(browser, systems.path) as page:
-        text = page.inner_text("#facts")
-        assert "retriever's code" in text and "code version" not in text
+    page = looked_at(browser, systems.path)
+    text = page.inner_text("#facts")
+    assert "retriever's code" in text and "code version" not in text
 
 
 def test_the_change_by_segment_says_how_many_segments_it_does_not_name(browser: Any, tmp_path: Path) -> None:
@@ -1329,3 +1514,31 @@ def test_the_change_by_segment_says_how_many_segments_it_does_not_name(browser: 
         drawn(page)
         note = page.inner_text("#forest-note")
         assert note.startswith("Significantly worse: kind = k0 (") and note.endswith("; and 2 more segments.")
+
+
+def test_the_leaderboard_marks_no_total_over_fewer_queries_as_best(browser: Any, tmp_path: Path) -> None:
+    for name, tokens, count in (("a", 100, 40), ("b", 110, 40), ("c", 102, 30)):
+        rows = [{"query_id": f"q{i}", "topk": [{"doc_id": "d"}], "cost": {"tokens": tokens}} for i in range(count)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gold = {f"q{i}": ["d"] for i in range(40)}
+    runs = {name: str(tmp_path / f"{name}.jsonl") for name in "abc"}
+    result = karat.evaluate(gold, runs, "mrr,cost.tokens.sum,cost.tokens")
+    result.save(tmp_path / "r.json")
+    assert CliRunner().invoke(app, ["report", str(tmp_path / "r.json"), "-o", str(tmp_path / "r.html")]).exit_code == 0
+    with opened(browser, tmp_path / "r.html") as page:
+        best = page.locator("#ranking td.best").all_text_contents()
+        assert [text.partition("[")[0] for text in best] == ["1.0000", "100.00", "1.0000"]  # mrr, tokens each, mrr
+        assert page.count("#ranking .best-tag") == 2
+
+
+@pytest.mark.parametrize("credit", ["first", "all"])
+def test_a_second_chunk_of_a_relevant_doc_says_that_it_earns_nothing(browser: Any, tmp_path: Path, credit: Any) -> None:
+    gold = {f"q{i}": {"d1": 1, "d2": 1} for i in range(12)}
+    lists = {q: ["d1#a", "x#a", "d1#b", "d2#a"] for q in gold}
+    result = karat.evaluate(gold, lists, "ndcg@10,mrr", level="doc", chunk_credit=credit, details=True)
+    (tmp_path / "r.html").write_bytes(rendered(page_of(source_of(result))))
+    with opened(browser, tmp_path / "r.html", "#query=q3") as page:
+        docs = page.locator("#ranked li.doc").all_text_contents()
+        assert len(docs) == 4 and page.logged == []
+        said = [place for place, text in enumerate(docs, start=1) if "earns nothing: its doc counted above" in text]
+        assert said == ([3] if credit == "first" else [])

@@ -74,7 +74,7 @@ def test_the_verdict_is_that_of_the_run_that_was_judged(browser: Any, tmp_path: 
         assert page.inner_text("h1").endswith("BLOCK: fair") and page.inner_text("#gates-title") == "Gates of fair"
         assert "has none" not in page.inner_text("#verdict")
         page.select_option("#run", "good")
-        assert page.title() == "good against weak (not judged; fair: BLOCK) · Karat"
+        assert page.title() == "good against weak (compared only; fair: BLOCK) · Karat"
         assert page.inner_text("h1").endswith("BLOCK: fair")
         assert "The gates and the verdict are for fair; good has none." in page.inner_text("#verdict .of-run:visible")
 
@@ -91,10 +91,11 @@ def test_runs_that_no_gate_judges_are_compared_apart_from_the_candidate(browser:
         karat.write_report(outcome, str(tmp_path / "r.html"))
         with opened(browser, tmp_path / "r.html") as page:
             drawn(page)
+            page.click("#ranking summary")
             board = page.inner_text("#ranking")
             assert "not compared" not in board and whole.figure.text in board
             assert "Apart from these: good, which no gate judges." in board
-            assert page.locator("#ranking tr", has_text="not gated").get_attribute("data-system") == "good"
+            assert page.locator("#ranking tr", has_text="compared only").get_attribute("data-system") == "good"
             page.select_option("#run", "good")
             drawn(page)
             assert "good is better than weak, Δ +0" in page.inner_text("#verdict .of-run:visible")

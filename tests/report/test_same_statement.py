@@ -50,7 +50,7 @@ def test_check_decides_exactly_as_compare_does(result: karat.Result, check: kara
     # Holm over the two candidates; Benjamini–Hochberg over their 2 × 5 segments of at least 10 queries.
     assert {str(d.family) for d in check.comparisons} == {
         "Holm over 2 candidates",
-        "Benjamini–Hochberg over 10 segments",
+        "Benjamini–Hochberg over the 10 tested of 12 segments",
         "None",
     }
 

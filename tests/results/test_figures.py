@@ -63,7 +63,18 @@ def test_the_size_of_a_fall_is_told_without_signs() -> None:
 def test_a_change_that_is_none_has_no_arrow() -> None:
     assert change_text("ndcg@10", 0.839, 0.839 + 1e-13) == "0.8390"
     assert change_text("ndcg@10", 0.839, 0.83904) == "0.83900 → 0.83904"
-    assert change_text("latency.p90", 0.1, 0.5, short=True) == "0.1 → 0.5 ms"
+    assert change_text("latency.p90", 0.1, 0.5, short=True) == "0.10 → 0.50 ms"
+    assert change_text("latency.p90", 1.16, 12.34, short=True) == "1.2 → 12.3 ms"
+
+
+def test_a_small_change_of_small_values_is_not_rounded_to_a_large_one() -> None:
+    """0.0025 → 0.0025 in the digits of a figure, so one digit more; 0.002 → 0.003 would be 50%."""
+    assert change_text("cost.usd", 0.0024993, 0.0025155) == "0.00250 → 0.00252"
+    assert change_text("cost.usd", 0.0024993, 0.0025155, short=True) == "0.00250 → 0.00252"
+    assert change_text("cost.usd", 0.0025091, 0.0023682) == "0.0025 → 0.0024"
+    assert change_text("cost.usd", 0.11, 0.19, short=True) == "0.11 → 0.19"
+    assert change_text("ndcg@10", 0.849, 0.0001, short=True) == "0.8490 → 0.0001"
+    assert change_text("ndcg@10", 0.849, 0.0, short=True) == "0.849 → 0.000"
 
 
 @given(

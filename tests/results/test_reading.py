@@ -132,6 +132,38 @@ def test_a_gate_above_what_the_gold_allows_is_an_error_that_says_so(files: Path,
         assert "lower the threshold" in done.stderr
 
 
+def advice(folder: Path, gate: str) -> str:
+    """What is said to do about a gate above what the gold allows."""
+    (folder / "karat.yaml").write_text(f"dataset: {{qrels: gold.txt}}\nruns: {{good: good.run}}\ngates: ['{gate}']\n")
+    return run_karat("check", cwd=folder).stderr.partition("even for a perfect order; ")[2].strip()
+
+
+def test_advice_on_an_impossible_gate_makes_it_possible(tmp_path: Path) -> None:
+    """6 relevant docs for each of 20 queries, and 2 queries without any: recall@5 is 5/6 at most, on all 22 .7576."""
+    gold = [f"q{i} 0 d{j} 1\n" for i in range(20) for j in range(6)] + [f"e{i} 0 d0 0\n" for i in range(2)]
+    (tmp_path / "gold.txt").write_text("".join(gold))
+    (tmp_path / "good.run").write_text(
+        "".join(
+            f"{q} Q0 d{j} {j + 1} {9 - j} t\n" for q in (*(f"q{i}" for i in range(20)), "e0", "e1") for j in range(9)
+        )
+    )
+    leave_out = (
+        "leave out queries that can only score 0: 2 queries have no relevant doc in the gold (--empty-gold skip, or "
+        "no_answer in the table of queries)"
+    )
+    # Without the two queries 5/6 is enough for .8 and not for .85; at 10 all 6 docs fit, but for the two queries.
+    assert advice(tmp_path, "recall@5 >= 0.8") == (
+        f"lower the threshold, take another cutoff (the gold allows 0.9091 of recall@10), or {leave_out}"
+    )
+    assert advice(tmp_path, "recall@5 >= 0.85") == (
+        "lower the threshold, or take another cutoff (the gold allows 0.9091 of recall@10)"
+    )
+    # Of the first 10 docs 6 at most are relevant: more relevant docs would raise precision, and never recall.
+    assert advice(tmp_path, "precision@10 >= 0.8") == (
+        "lower the threshold, take another cutoff (the gold allows 0.9091 of precision@5), or judge more docs"
+    )
+
+
 @pytest.mark.parametrize(
     ("purpose", "names"),
     [

@@ -7,7 +7,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 import karat
-from karat.results.remarks import data_remarks, describe_unjudged
+from karat.report.view import view_of
+from karat.results.remarks import data_remarks, describe_size, describe_unjudged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +54,24 @@ def test_empty_lists_are_those_of_queries_of_the_gold_and_name_the_convention_th
     assert empty in texts({"a": lists})
     result = karat.evaluate(GOLD, lists, "mrr", level="doc", condensed=True)
     said = [r.text for r in data_remarks(result.runs)]
-    assert "nothing was returned for 2 judged queries by the convention condensed" in said
+    assert {empty, f"{empty} by the convention condensed"} <= set(said)  # q0 and q1
+
+
+def test_lists_that_a_log_has_empty_are_not_those_that_a_convention_emptied(tmp_path: Path) -> None:
+    """Of 30 lists two are empty in the log, and three hold only docs that nobody judged."""
+    lists = {q: [] if i < 2 else ["x"] if i < 5 else ["a", "x"] for i, q in enumerate(QUERIES)}
+    lines = [{"query_id": q, "topk": [{"doc_id": d} for d in docs], "cost": {"usd": 1}} for q, docs in lists.items()]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    wanted = [
+        "nothing was returned for 2 judged queries",
+        "nothing was returned for 3 judged queries by the convention condensed",
+    ]
+    for run in (str(tmp_path / "log.jsonl"), lists):
+        result = karat.evaluate(GOLD, run, "mrr", condensed=True, missing="skip")
+        result.save(tmp_path / "result.json")
+        for one in (result, karat.load(str(tmp_path / "result.json"))):
+            said = [r.text for r in data_remarks(one.runs) if r.text.startswith("nothing")]
+            assert said == wanted
 
 
 def test_unjudged_docs_are_counted_of_how_many() -> None:
@@ -142,3 +160,23 @@ def test_no_figures_have_a_reason_where_all_queries_are_marked_no_answer(tmp_pat
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         karat.write_report(result, str(tmp_path / "page.html"))
+
+
+def test_the_size_of_a_result_is_that_of_its_metrics(tmp_path: Path) -> None:
+    """30 queries with a relevant doc and 5 without gold; one of these has no latency."""
+    lines = [
+        {"query_id": q, "topk": [{"doc_id": "a"}], "stages": {"fetch": ["a"]}, "latency_ms": {"fetch": 1, "rank": 2}}
+        for q in [*QUERIES, *(f"n{i}" for i in range(5))]
+    ]
+    del lines[-1]["latency_ms"]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    gold, log = {q: {"a": 1} for q in QUERIES}, str(tmp_path / "log.jsonl")
+    sizes = {
+        metrics: describe_size(karat.evaluate(gold, log, metrics).runs)
+        for metrics in ("mrr", "mrr,latency.p50", "latency.p50", "latency.p50,distinct_docs@5")
+    }
+    assert list(sizes.values()) == ["30 queries", "30 queries", "34 queries", "34–35 queries"]
+    assert view_of(karat.evaluate(gold, log, "latency.p50")).scope == "34 queries · log"
+    staged = karat.evaluate(gold, log, "mrr,latency.p50,latency.fetch.p50", stage="fetch")["log"].notes
+    assert "latency.p50 is of the whole pipeline, not of stage 'fetch'" in staged
+    assert not any("whole pipeline" in note for note in karat.evaluate(gold, log, "mrr,latency.p50")["log"].notes)

@@ -191,6 +191,15 @@ class TestDatabase:
         assert_nothing_was_written(folder)
         assert not os.path.exists("x.duckdb")
 
+    def test_frames_share_a_database_in_which_none_sees_another(self, folder: Path) -> None:
+        (folder / "other.csv").write_text("a\n1\n", "utf-8")
+        databases = [Database.for_frames() for _ in range(3)]
+        rows = [database.register(pa.table({"a": [n]})) for n, database in enumerate(databases[:2])]
+        assert [database.fetch(one) for database, one in zip(databases, rows)] == [[(0,)], [(1,)]]
+        for sql in (rows[0].sql, "SELECT * FROM read_csv('other.csv')", "SET enable_external_access = true"):
+            with pytest.raises(DatabaseError):
+                databases[2].fetch(sql)
+
     def test_it_is_the_only_module_that_knows_duckdb(self) -> None:
         others = {}
         for path in SOURCE.rglob("*.py"):

@@ -10,7 +10,6 @@ import numpy as np
 from karat.judge.calibration import calibrate
 from karat.judge.judgments import Judgment, Judgments, ModelJudge, Person, add_judgments
 from karat.judge.pairs import draw_queries, draw_sample
-from karat.verbs.judge.calibrate import write_calibration
 
 NOON = "2026-11-16T12:00:00+00:00"
 MODEL = ModelJudge("m", "p")
@@ -44,7 +43,7 @@ class Planted:
         for path, judgments in zip(self.files, (rows, people), strict=True):
             add_judgments(path, judgments)
         self.calibration = str(folder / "calibration.json")
-        write_calibration(calibrate(rows, Judgments(tuple(people), "labels.jsonl"), range(2)), self.calibration)
+        calibrate(rows, Judgments(tuple(people), "labels.jsonl"), range(2)).save(self.calibration)
 
     @property
     def precision(self) -> float:

@@ -52,6 +52,20 @@ def shared_page(browser: Any) -> Any:
     return browser.new_context(reduced_motion="reduce").new_page()
 
 
+@cache
+def looked_at(browser: Any, path: Path, link: str = "", *, width: int = 1300) -> Opened:
+    """A page in a tab that stays open, all charts drawn, for tests that look at it and change nothing in it."""
+    page = shared_page(browser).context.new_page()
+    page.set_viewport_size({"width": width, "height": 900})
+    held = Opened(page)
+    page.on("console", lambda message: held.logged.append(message.text))
+    page.on("pageerror", lambda error: held.logged.append(str(error)))
+    page.goto(path.as_uri() + link)
+    page.wait_for_selector("html[data-ready=yes]")
+    drawn(page)
+    return held
+
+
 @contextmanager
 def opened(
     browser: Any, path: Path, link: str = "", *, width: int = 1300, color_scheme: str = "light"

@@ -633,7 +633,15 @@ def test_the_table_by_language_is_there_beside_segments_that_were_asked_for(tmp_
         karat.bench(str(data), ["bm25", "flat=bm25(b=0)"], "ndcg@10", out=str(tmp_path / "r"), by=by)
         for by in (None, "kind", ["language", "kind"])
     )
-    assert sliced.languages is not None and sliced.languages == plain.languages == both.languages
+    of_languages = [[cell.mean for cell in row.cells] for row in plain.languages.rows] if plain.languages else []
+    for bench in (plain, sliced, both):
+        assert bench.languages is not None and bench.parts[0].comparison is not None
+        assert [[cell.mean for cell in row.cells] for row in bench.languages.rows] == of_languages
+        # A language is a segment: the table has what was decided of it there.
+        decided = {(d.segment or {}).get("language"): d for d in bench.parts[0].comparison.rows}
+        for cell in bench.languages.rows[1].cells:
+            assert (cell.p, cell.significant) == (decided[cell.place].p_adjusted, decided[cell.place].significant)
+        assert bench.languages.family == str(decided["en"].family)
     assert {tuple(s.by) for s in sliced.result["bm25"].segments} == {("kind",), ("language",)}
 
 

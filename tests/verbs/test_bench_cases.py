@@ -98,6 +98,35 @@ def test_runs_hold_terms_and_metrics_look_at_the_ontology(obo: str, tmp_path: Pa
     assert "map(norm=min)@10" in result.values
 
 
+def test_terms_in_the_index_are_found_by_former_ids_too(obo: str, tmp_path: Path) -> None:
+    """T:9 is an alternative id of T:2, T:8 is replaced by T:4; T:3 is written with _, and T:7 is no term at all."""
+    former = OBO.replace("id: T:2\n", "id: T:2\nalt_id: T:9\n") + (
+        "\n[Term]\nid: T:8\nname: obsolete Dwarfism\nis_obsolete: true\nreplaced_by: T:4\n"
+    )
+    Path(obo).write_text(former, "utf-8")
+    expected = {"epileptic seizure": "T:9", "small height": "T:8", "focal seizure": "T_3"}
+    cases = [{"text": text, "expected_ids": [term]} for text, term in expected.items()]
+    files = [write(tmp_path / "known.json", *cases)]
+    files.append(write(tmp_path / "unknown.json", *cases, {"text": "none", "expected_ids": ["T:7"]}))
+    bench = karat.bench(cases=files, retrievers=["bm25"], ontology=obo, out=str(tmp_path / "runs"), cache=False)
+    assert list(bench["known"].result.runs[0].per_query("hit@1").values()) == [1.0, 1.0, 1.0]
+    assert not [note for note in bench["known"].notes if "not in the corpus" in note]
+    assert [note for note in bench["unknown"].notes if "not in the corpus" in note] == [
+        'gold: 1 of 4 distinct relevant docs are not in the corpus ("T:7"), whose ids look like "T:1". '
+        "See: karat validate"
+    ]
+
+
+def test_a_corpus_of_terms_holds_them_by_former_ids_too(obo: str) -> None:
+    Path(obo).write_text(OBO.replace("id: T:2\n", "id: T:2\nalt_id: T:9\n"), "utf-8")
+    docs = {"T:9#label": "Seizure", "T:4": "Short stature"}
+    gold, run = {"q": {"T:2": 1, "T:4": 1, "T:3": 1}}, {"q": ["T:2", "T:4"]}
+    (mine,) = karat.evaluate(gold, run, "hit@1", docs=docs, ontology=obo).runs
+    assert [note for note in mine.notes if "corpus" in note] == [
+        '1 of 3 distinct relevant docs are not in the corpus ("T:3"), whose ids look like "T:2"'
+    ]
+
+
 def test_languages_are_datasets_of_their_own(obo: str, tmp_path: Path) -> None:
     for code, text in (("de", "Krampf"), ("en", "seizure"), ("fr", "seizure")):
         write(tmp_path / "cases" / code / "tiny_v1.json", *({"text": text, "expected_ids": ["T:2"]} for _ in range(3)))

@@ -160,6 +160,22 @@ def test_a_margin_asks_for_non_inferiority_and_equivalence() -> None:
     assert worse.non_inferior is False
 
 
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
+def test_the_interval_that_is_shown_decides_on_a_margin(alpha: float, confidence: float) -> None:
+    """Margins just inside and just outside both of its ends, whatever the level of significance."""
+    gold, runs, _ = planted(60)
+    for q in list(gold)[::2]:  # gains there become losses
+        runs["base"][q], runs["cand"][q] = runs["cand"][q], runs["base"][q]
+    shown = karat.compare(gold, runs, "mrr", confidence=confidence)["mrr"].difference
+    assert shown.low < 0 < shown.high
+    for margin in (0.99 * -shown.low, 1.01 * -shown.low, 0.99 * shown.high, 1.01 * shown.high):
+        row = karat.compare(gold, runs, "mrr", margin=margin, alpha=alpha, confidence=confidence)["mrr"]
+        assert row.difference == shown
+        assert row.non_inferior is (shown.low > -margin)
+        assert row.equivalent is (shown.low > -margin and shown.high < margin)
+
+
 def test_identical_lists_are_within_any_margin_in_compare_and_in_gates() -> None:
     """Of 182 equal lists the interval is ±.020, as other queries may differ: neither gates nor margins look at it."""
     gold = {f"q{i}": {"a": 1} for i in range(182)}
@@ -307,6 +323,20 @@ def test_queries_needed_are_the_fewest_that_find_the_difference_with_their_own_i
         assert (row.needed <= n) == (abs(delta) >= row.detectable)
 
 
+def test_the_ratio_that_queries_can_detect_is_a_fall_beside_a_fall() -> None:
+    """Half of the queries fall from rank 1 to 2, the others rise: the ratio of geometric means is a little below 1."""
+    gold = {f"q{i:02}": {"a": 1} for i in range(41)}
+    runs = {
+        name: {q: ["x", "a"] if (i + place) % 2 else ["a"] for i, q in enumerate(gold)}
+        for place, name in enumerate("on")
+    }
+    fall, rise = (karat.compare(gold, {n: runs[n] for n in order}, "gm_map")["gm_map"] for order in ("on", "no"))
+    assert fall.delta == pytest.approx(0.5 ** (1 / 41)) or rise.delta == pytest.approx(0.5 ** (1 / 41))
+    for row in (fall, rise):
+        ratios = [float(x) for x in re.findall(r"×([0-9.]+)", row.statement)]
+        assert len(ratios) == 2 and all((ratio < 1) == (row.delta < 1) for ratio in ratios)
+
+
 def test_what_queries_can_detect_is_not_called_certain_where_a_larger_difference_was_not_found() -> None:
     gold, runs, _ = planted()
     row = karat.compare(gold, runs, "mrr")["mrr"]
@@ -410,8 +440,8 @@ def test_the_primary_metric_is_adjusted_alone_and_the_others_together() -> None:
     wished = karat.compare(gold, {"old": old, "new": new}, names, primary="MRR")
     assert [r.metric for r in wished.rows if r.primary] == ["mrr"]
     assert wished.table().caption == (
-        "Adjusted p. mrr, the primary metric: Holm over 1 candidate. "
-        "Other metrics: Holm over 3 comparisons (candidates × 3 metrics)"
+        "p is adjusted for mrr, the primary metric, by Holm over 1 candidate; "
+        "for the other metrics by Holm over 3 comparisons (candidates × 3 metrics)"
     )
     with pytest.raises(karat.MetricError, match=r"primary metric 'map' is not among the metrics: mrr, ndcg@10"):
         karat.compare(gold, {"old": old, "new": new}, names, primary="map")
@@ -579,8 +609,7 @@ def test_segments_that_share_conversations_say_why_they_are_neither_tested_nor_p
     gold = {f"q{i}": {"a": 1} for i in range(120)}
     runs = {"old": {q: ["a"] if i % 3 else ["b", "a"] for i, q in enumerate(gold)}}
     runs["new"] = {q: ["a"] if i % 4 else ["b", "a"] for i, q in enumerate(gold)}
-    note = "segments by language share conversations: whether they differ in Δ mrr is not tested, and no Δ over these "
-    note += "queries is pooled"
+    note = "segments by language share conversations, so their Δ mrr are neither tested against each other nor pooled"
     for shared in (True, False):
         table = {
             q: {"language": "abc"[i % 3], "conversation": i // 3 if shared else f"{i % 3}{i // 6}"}

@@ -18,6 +18,7 @@ import karat
 from karat.cli import main
 from karat.gates import parse_gate
 from karat.read.objects import build_qrels, qrels_by_doc
+from karat.report.terminal.components import counts_text
 from karat.stats.intervals import clopper_pearson
 from karat.stats.ratios import ratio_interval
 from karat.stats.resample import Units
@@ -472,6 +473,9 @@ def test_a_judges_grades_on_queries_without_an_answer_are_evidence_too() -> None
     top = {q: [("a", None)] for q in ("n1", "n2", "n3")}
     found = karat.no_answer_metrics(top, ["n1", "n2", "n3"], gold={"n1": {"a": 2}, "n2": {"a": 0}})
     assert (found["false_evidence(judged)@5"].estimate, found["false_evidence(judged)@5"].n) == (0.5, 2)
+    assert counts_text(found) == "3 queries without an answer, 2 of them judged"
+    gold = {"n1": {"a": 2}, "n2": {"a": 0}, "n3": {"a": 0}}
+    assert counts_text(karat.no_answer_metrics(top, list(top), gold=gold)) == "3 queries without an answer"
 
 
 def test_without_scores_and_without_a_judge_false_evidence_is_undefined() -> None:
@@ -553,7 +557,27 @@ def test_a_query_that_the_log_lacks_found_no_entity() -> None:
     log = [line("q1", entities=["E1"]), line("q3")]
     found = karat.components({"q1": ["a"]}, log, queries=queries).entities
     assert found["entity_recall"].estimate == 0.5
-    assert found.notes == ("left out: 1 query whose line lacks `entities`",)
+    assert found.notes == (
+        "counted as without entities: 1 query without a line",
+        "left out: 1 query whose line lacks `entities`",
+    )
+
+
+@pytest.mark.parametrize("missing", ["zero", "skip"])
+def test_every_part_that_counts_queries_without_a_line_says_how_many(missing: str) -> None:
+    """q3 and q4 have no line: with q1 and q2 half of the pool's recall, or all of it without them."""
+    gold = {f"q{i}": ["a"] for i in range(1, 5)}
+    log = [line(q, ["a"], stages={"retrieve": ["a"]}, entities=["E"]) for q in ("q1", "q2")]
+    queries = {q: {"entities": ["E"]} for q in gold}
+    found = karat.components(gold, log, queries=queries, missing=missing)
+    assert found.retriever["recall@50"].estimate == (0.5 if missing == "zero" else 1.0)
+    for part, outcome in (
+        (found.retriever, "empty lists"),
+        (found.funnel, "never retrieved"),
+        (found.entities, "without entities"),
+    ):
+        start = "left out" if missing == "skip" else f"counted as {outcome}"
+        assert f"{start}: 2 queries without a line" in part.notes
 
 
 def test_queries_without_a_line_and_lines_without_a_field_are_counted_apart(tmp_path: Path) -> None:
@@ -567,6 +591,7 @@ def test_queries_without_a_line_and_lines_without_a_field_are_counted_apart(tmp_
     assert found.router.notes[0] == f"counted as sent nowhere: {both.format('route')}"
     assert (found.router.counts["right"], found.router.counts["nowhere"]) == (1, 3)
     assert found.entities.notes == (  # those without a line found nothing: 1 of 3 entities
+        "counted as without entities: 2 queries without a line",
         "left out: 1 query whose line lacks `entities`",
         "counts are of entities, shares by the weights of their queries",
     )
@@ -638,7 +663,7 @@ MISSING = {
     "no_answer": "needs `no_answer` in the table of queries: 0 of 1 queries have no_answer",
     "entities": "needs `entities` on the log's lines and in the table of queries: "
     "0 of 2 lines have entities, 0 of 1 queries have entities",
-    "levels": "needs gold by chunk, such as d12#p6: 0 of 2 gold ids belong to another doc",
+    "levels": "needs gold by chunk, such as d12#p6: 0 of 2 judgments are of chunks",
 }
 
 
@@ -744,6 +769,8 @@ def test_negatives_are_mined_from_another_run_without_what_is_relevant() -> None
     assert found.rows[0].with_ == pytest.approx(1 / math.log2(4))
     assert "1 of 1 queries have fewer than 3 negatives" in found.notes
     assert found.source == "mined from run"
+    with pytest.raises(karat.UsageError, match=r"another run to mine them from \(mine=, --mine RUN\)$"):
+        karat.stress({"q1": {"a": 1}}, STRESSED, keep, queries={"q1": {"text": "q1"}}, docs=TEXTS)
 
 
 def test_the_sample_is_drawn_by_the_seed() -> None:
@@ -1304,7 +1331,7 @@ def test_items_without_scores_are_no_sign_of_silence(tmp_path: Path) -> None:
     name = "false_evidence(threshold=0.5)@5"
     result = karat.evaluate({"q1": {"d": 1}}, str(log), name, queries=table)
     assert (result.mean[name], result.n[name]) == (pytest.approx(2 / 3), 3)
-    assert any("1 of 4 queries have no value" in note for note in result.runs[0].notes)
+    assert any("1 of 4 queries has no value" in note for note in result.runs[0].notes)
     part = karat.components({"q1": {"d": 1}}, str(log), queries=table, threshold=0.5).no_answer
     assert part.figures["false_evidence@5"].estimate == pytest.approx(2 / 3)
     assert "2 queries with items that lack scores: left out where these may decide" in part.notes

@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ import pytest
 import karat
 from command import run_karat
 from karat.report import misses as misses_view
+from karat.report.terminal.diagnose import show
 from karat.verbs.diagnose.misses import misses
 from karat.verbs.diagnose.rules import BY_CODE, RULES, THRESHOLDS, TIME
 from karat.verbs.diagnose.signals import Signals
@@ -232,13 +234,33 @@ def test_few_queries_that_show_nothing_are_not_called_healthy(tmp_path: Path) ->
     assert not found.findings and not found.healthy
     assert "4 queries are too few" in found.summary
     assert {"retriever", "order"} <= set(found.undecided)
+    assert set(found.open_questions) == {"fewer than 5 queries are left"}
 
 
-def test_a_low_mean_with_a_wide_interval_is_not_called_low(tmp_path: Path) -> None:
+def test_a_low_mean_with_a_wide_interval_is_not_called_low(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # 3 of 20 queries have nothing in the pool: recall@50 is .85 [.66, .96], and .9 lies inside.
     found = Case(lambda q: () if q < 3 else (1, 2), n=20).diagnose(tmp_path)
     assert not found.findings
-    assert "retriever" in found.undecided
+    assert found.undecided["retriever"] == "the interval holds the threshold"
+    show(found)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"undecided: [^(]*\bretriever\b[^(]* \(the interval holds the threshold\)", printed)
+    assert "not checked" not in printed and found.as_json()["undecided"] == list(found.undecided)
+
+
+@pytest.mark.parametrize(("lost", "named"), [(3, ()), (6, ("language=fi",)), (8, ())])
+def test_a_segment_whose_gap_looks_large_and_may_be_small_is_named(
+    tmp_path: Path, lost: int, named: tuple[str, ...]
+) -> None:
+    """Of 20 Finnish queries 6 find nothing: the gap of −.3 is surely one, and may be above −.05; of 8 it is not."""
+    languages = {"language": lambda q: "fi" if q % 2 else "en"}
+    found = Case(lambda q: () if q % 2 and q < 2 * lost else (1, 2), **languages).diagnose(tmp_path)
+    assert ("segment" in {f.code for f in found.findings}) == (lost == 8)
+    assert found.undecided_segments == named
+    questions = [question for codes in found.open_questions.values() for question in codes]
+    assert ("segment" in found.undecided) == bool(named) == ("segment (language=fi)" in questions)
+    assert ("undecided_segments" in found.as_json()) == bool(named)
+    SCHEMA.validate(found.as_json())
 
 
 def test_a_segment_whose_docs_are_in_the_pool_is_said_to_be_ranked_low(tmp_path: Path) -> None:
@@ -256,6 +278,21 @@ def test_a_segment_whose_docs_are_in_the_pool_is_said_to_be_ranked_low(tmp_path:
     (found,) = Case(half((), (1, 2)), **language).diagnose(tmp_path).findings
     assert found.evidence[-1].interval.estimate == 0.0
     assert not any("rerank" in advice for advice in found.advice)
+
+
+def test_a_finding_about_the_pool_lists_queries_whose_top_5_is_full_too(tmp_path: Path) -> None:
+    """8 relevant docs by query: a pool that holds 5 of them fills the top 5, and still misses 3."""
+    lines: list[Any] = [
+        {"query_id": f"q{q:02d}", "topk": [{"chunk_id": f"d{q}_{i}"} for i in range(5)]} for q in range(40)
+    ]
+    log = tmp_path / "log.jsonl"
+    gold = {f"q{q:02d}": {f"d{q}_{i}": 1 for i in range(8)} for q in range(40)}
+    gold["q07"] |= {"x": 1}
+    lines[7]["topk"] = lines[7]["topk"][:2]
+    staged = [line | {"stages": {"retrieve": [item["chunk_id"] for item in line["topk"]]}} for line in lines]
+    log.write_text("".join(json.dumps(line) + "\n" for line in staged))
+    found = next(f for f in karat.diagnose(gold, str(log)).findings if f.code in ("pool", "retriever"))
+    assert len(found.queries) == 40 and found.queries[0] == "q07"
 
 
 def test_of_queries_that_lose_the_same_the_worst_ordered_come_first(tmp_path: Path) -> None:
@@ -641,12 +678,15 @@ FAULTS = bench("pipelines").FAULTS
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_named_first(fault: str) -> None:
+    """In at least 5 of 6 pipelines: where the first 5 settle it, the last one is not made."""
     pipelines, diagnosis = bench("pipelines"), bench("diagnosis")
-    places = []
+    places: list[int] = []
     for seed in range(6):
         made = pipelines.pipeline(seed, {fault: pipelines.CLEAR})
         places += diagnosis.places({fault: 1}, made, diagnosis.diagnosed(made))
-    assert places.count(1) >= 5, places
+        if places.count(1) == 5:
+            return
+    pytest.fail(f"named first in {places.count(1)} of 6: {places}")
 
 
 def test_healthy_pipelines_are_called_healthy() -> None:

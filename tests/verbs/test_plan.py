@@ -174,6 +174,16 @@ def test_conversations_that_are_alike_need_more_queries() -> None:
 
 
 @pytest.mark.usefixtures("no_search")
+@pytest.mark.parametrize("data", [{}, {"conversation": [f"c{i // 4}" for i in range(60)]}])
+def test_conversations_that_are_stated_are_made_of_single_queries(data: dict[str, list[str]]) -> None:
+    plan = karat.plan(result_of(**data), None, "mrr >= 0.45", truth=0.1, sizes=(20,), icc=0.3, turns=5, candidate="new")
+    assert (plan.gates[0].unit, plan.gates[0].units) == ("conversation", 60)
+    first, second = legend(plan)
+    assert "simulated from the values of 60 queries, moved" in first
+    assert second == "conversations are made of 5 of these; the values of one conversation correlate by 0.3, as stated"
+
+
+@pytest.mark.usefixtures("no_search")
 def test_conversations_of_the_data_are_drawn_whole() -> None:
     result = result_of(conversation=[f"c{i // 4}" for i in range(60)])
     (gate,) = karat.plan(result, None, "mrr >= 0.45", truth=0.1, sizes=(3, 20), candidate="new").gates

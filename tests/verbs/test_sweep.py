@@ -203,6 +203,7 @@ def test_markdown_and_latex_lead_with_the_area_and_have_the_figures_of_each_curv
     text = markdown.render(view).replace(markdown.BREAK, "")
     assert text.startswith("## recall@k: best area under the curve up to k = 3: late 0.4000\n")  # early leads at k = 1
     assert "| metric | run | area | knee | 98% at |" in text
+    assert "both for curves that end no lower than they start, and nowhere fall by more than 2%" in text
     rows = [line for line in text.splitlines() if line.startswith("| `recall@k`")]
     assert [row.split(" | ")[1] for row in rows] == ["early", "late"]
     assert rows[1].endswith(" | – | 3 (last) |")

@@ -165,7 +165,7 @@ def test_a_log_alone_is_measured_by_what_it_says(project: Path) -> None:
     )
     assert result.counts["queries"] == QUERIES
     assert result.counts["without_gold"] == result.counts["empty_gold"] == result.counts["unjudged_at_10"] == 0
-    lacking = [f"{name}: 1 of 400 queries have no value" for name in ("redundancy@10", "score_spread@10")]
+    lacking = [f"{name}: 1 of 400 queries has no value" for name in ("redundancy@10", "score_spread@10")]
     assert result.notes == (EMPTY.replace("judged ", ""), 'routes of 400 queries: "docs" 200, "faq" 200', *lacking)
 
 

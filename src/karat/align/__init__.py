@@ -31,7 +31,9 @@ from karat.read.log_blocks import LogColumns
 from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from karat.align.hits import ReturnedDoc
     from karat.model.policy import Policy
@@ -73,6 +75,8 @@ def find(
     aligner = _Aligner(qrels, run, policy, threads, memory, keep_items)
     hits, notes = _at_level(qrels, run, policy, aligner)
     content = run.content
+    if policy.selects:
+        hits = replace(hits, empty_before=_empty_lists(qrels, content))
     chunked = isinstance(content, OrderedLists) and content.parents is not None and content.parents != content.lists
     chunked = chunked or (isinstance(content, LogColumns) and content.chunked)
     chunked = chunked or (bool(run.parents) and any(doc in run.parents for doc in qrels.docs))
@@ -95,6 +99,17 @@ def find_queries(
     return unjudged_queries(hits.without_gold), how
 
 
+def _empty_lists(qrels: Qrels, content: object) -> NDArray[np.int64]:
+    """The queries of the gold whose lists are empty in the run; files of rows cannot hold any."""
+    queries: Iterable[str] = ()
+    if isinstance(content, (ScoredLists, OrderedLists)):
+        queries = (q for q, docs in content.lists.items() if not len(docs))
+    elif isinstance(content, LogColumns):
+        queries = content.empty_queries()
+    places = [qrels.query_index[q] for q in queries if q in qrels.query_index]
+    return np.array(places, dtype=np.int64)
+
+
 def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tuple[Hits, tuple[str, ...]]:
     if policy.level != "auto":
         hits = aligner.at(policy.level == "doc")
@@ -109,8 +124,9 @@ def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tupl
     if docs == chunks:
         return by_chunk, run.notes
     best, level = (by_doc, "doc") if docs > chunks else (by_chunk, "chunk")
-    of_docs = f"{docs:,} {'is its doc' if docs == 1 else 'are its docs'}" if docs else "none are its docs"
-    note = f"matched by {level}: {chunks:,} of {total:,} gold ids are chunks of the run, {of_docs}"
+    of_docs = f"{docs:,} of its docs" if docs else "none of its docs"
+    verb = "is" if chunks == 1 else "are"
+    note = f"matched by {level}: {chunks:,} of {total:,} judgments {verb} of chunks of the run, {of_docs}"
     return best, (*run.notes, note)
 
 
@@ -119,7 +135,7 @@ def _refuse_chunks(qrels: Qrels, run: Run, by_chunk: Hits) -> None:
     if count := by_chunk.extent.matches:
         raise InputError(
             f"{run.name}: level=doc matches gold ids with the docs of chunks, and {qrels.source} names chunks: 0 of "
-            f"{len(qrels.docs):,} gold ids match a doc, {count:,} match a chunk. Leave out --level; --components "
+            f"{len(qrels.docs):,} judgments match a doc, {count:,} match a chunk. Leave out --level; --components "
             "measures recall by chunk and by doc"
         )
 

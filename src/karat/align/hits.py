@@ -87,6 +87,8 @@ class Hits:
     """The top docs in their order, by query of the gold, where a metric needs them."""
     extent_before: Extent | None = None
     """How far the run reached before conventions dropped docs by their judgments, where one did."""
+    empty_before: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """The queries of the gold whose lists the run itself has empty, where conventions drop docs."""
 
     @property
     def gold_level(self) -> Literal["chunk", "doc"] | None:
@@ -131,6 +133,8 @@ def into_rankings(qrels: Qrels, hits: Hits, policy: Policy, no_answer: Sequence[
         "duplicates": hits.duplicates,
         "depth": max(hits.extent.depth, 0),
     }
+    if len(hits.empty_before):
+        counts["empty_before"] = int(np.count_nonzero(keep[hits.empty_before]))
     returned = np.maximum(hits.returned, 0)
     later = (hits.later_gold, hits.later_rank)
     rankings = _rankings(qrels, keep, hits.gold, hits.rank, returned)

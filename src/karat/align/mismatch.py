@@ -154,7 +154,7 @@ def _docs_or_chunks(qrels: Qrels, hits: Hits, policy: Policy) -> str:
     if not hits.as_chunks:
         return ""
     return (
-        f"{hits.extent.matches:,} of {len(qrels.docs):,} gold ids match the run's docs, {hits.as_chunks:,} match what "
+        f"{hits.extent.matches:,} of {len(qrels.docs):,} judgments match the run's docs, {hits.as_chunks:,} match what "
         f"stands before {shown(policy.separator)} in them: if they are chunks, call the column or field chunk_id"
     )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karat.model.docs import Docs, Fields
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.run import Rows, Run
@@ -77,6 +78,18 @@ def gold_of_terms(qrels: Qrels, ontology: Ontology) -> TermGold:
     offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     docs = [term for _, term in rows]
     return TermGold(replace(qrels, offsets=offsets, docs=docs, grades=grades, subtopics=subtopics, notes=notes), counts)
+
+
+def docs_of_terms(docs: Docs, ontology: Ontology) -> Docs:
+    """A corpus with the current id of the term that each doc, or the doc that it is an entry of, names."""
+    columns = [list(docs.fields), [docs.parent(each) for each in docs.fields]]
+    own, parent = (ontology.resolve(column) for column in columns)
+    terms = zip(columns[0], own.term.tolist(), parent.term.tolist(), docs.fields.values(), strict=True)
+    fields: dict[str, Fields] = {}
+    for doc, term, of_entry, values in terms:
+        number = term if term >= 0 else of_entry
+        fields.setdefault(ontology.ids[number] if number >= 0 else doc, values)
+    return replace(docs, fields=fields)
 
 
 @dataclass(frozen=True)

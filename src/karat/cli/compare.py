@@ -59,7 +59,6 @@ def compare(
     from karat import compare as compare_runs
     from karat.config.options import Settings, doc_texts
     from karat.errors import UsageError
-    from karat.read.sources import run_files
     from karat.report.outputs import open_outputs, write
     from karat.report.terminal import compare as compare_view
     from karat.report.terminal import evaluate as terminal
@@ -84,7 +83,7 @@ def compare(
                 options = {**options, "watch": watch, "details": files.details}
             comparison = compare_runs(
                 gold,
-                runs if saved else run_files(runs),
+                runs,
                 metric or None,
                 tests=tuple(test) if test else DEFAULT_TESTS,
                 primary=primary,
@@ -92,7 +91,7 @@ def compare(
                 alpha=alpha,
                 margin=margin,
                 all_pairs=all_pairs,
-                replicates=run_files(replicate) if replicate else None,
+                replicates=replicate or None,
                 force=force,
                 **options,
             )

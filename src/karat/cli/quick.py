@@ -2,7 +2,7 @@
 
 Typer converts the values of all parameters, given or not, by pydantic: importing that takes as long as importing numpy.
 Here words for parameters of text stay as they are, and so do flags, defaults and what was not given. Numbers, missing
-values and texts that are not Unicode are left to typer, with its messages.
+values and texts that are not Unicode are left to typer; what it says of numbers is said in our words.
 """
 
 from __future__ import annotations
@@ -15,6 +15,17 @@ from typer.core import DEFAULT_MARKUP_MODE, TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+EXPECTED = "Input should be "
+"""How a library begins to say what it expects of a number."""
+WORDS = {
+    "a valid number": "a number",
+    "a valid integer": "a whole number",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
+}
 
 
 class QuickCommand(TyperCommand):
@@ -57,9 +68,36 @@ def _takes_text(annotation: Any) -> bool:
 def _process(parameter: Any, convert: Callable[[Any, Any], Any], takes_text: bool, context: Any, value: Any) -> object:
     words = value if isinstance(value, (list, tuple)) else () if value is None else (value,)
     if (parameter.required and not words) or not all(_is_ready(word, takes_text) for word in words):
-        return convert(context, value)
+        return _convert(convert, context, value)
     ready = words if parameter.multiple or parameter.nargs == -1 else value
     return parameter.callback(context, parameter, ready) if parameter.callback else ready
+
+
+def _convert(convert: Callable[[Any, Any], Any], context: Any, value: Any) -> object:
+    """The value as typer converts it; of a number that is refused, what was expected and found."""
+    from typer import BadParameter
+
+    try:
+        return convert(context, value)
+    except BadParameter as error:
+        expected = error.message.removeprefix(EXPECTED)
+        if expected != error.message:
+            from pydantic import ValidationError
+
+            from karat.errors import shown
+
+            cause = error.__cause__
+            found = cause.errors()[0]["input"] if isinstance(cause, ValidationError) else value
+            error.message = f"expected {_our_words(expected)}, found {shown(found)}"
+        raise
+
+
+def _our_words(expected: str) -> str:
+    """What a library expects of a number, in our words."""
+    for theirs, ours in WORDS.items():
+        if expected.startswith(theirs):
+            return ours if theirs.startswith("a valid") else ours + expected.removeprefix(theirs)
+    return expected
 
 
 def _is_ready(word: object, takes_text: bool) -> bool:

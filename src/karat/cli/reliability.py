@@ -34,7 +34,6 @@ def reliability(
     """
     from karat import reliability as study_reliability
     from karat.errors import UsageError
-    from karat.read.sources import run_files
     from karat.report.outputs import open_outputs, write
     from karat.report.terminal import evaluate as terminal
     from karat.report.terminal import reliability as reliability_view
@@ -51,7 +50,7 @@ def reliability(
         with terminal.progress(quiet) as watch:
             if not saved:
                 options = {**options, "watch": watch}
-            study = study_reliability(qrels, run_files(runs) if runs else None, metric or None, alpha=alpha, **options)
+            study = study_reliability(qrels, runs or None, metric or None, alpha=alpha, **options)
         if plot is not None:
             pictures.draw(study, plot)
         write(view_of(study), files)

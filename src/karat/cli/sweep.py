@@ -36,7 +36,6 @@ def sweep(
     karat sweep qrels.txt bm25.run splade.run -m recall --plot recall.svg
     """
     from karat import sweep as sweep_runs
-    from karat.read.sources import run_files
     from karat.report.outputs import open_outputs, write
     from karat.report.terminal import evaluate as terminal
     from karat.report.terminal import sweep as sweep_view
@@ -48,7 +47,7 @@ def sweep(
     with open_outputs(outputs) as files:
         with terminal.progress(quiet) as watch:
             options = {**options, "watch": watch}
-            curves = sweep_runs(qrels, run_files(runs), metric or METRICS, ks=terminal.cutoffs(k) or KS, **options)
+            curves = sweep_runs(qrels, runs, metric or METRICS, ks=terminal.cutoffs(k) or KS, **options)
         if plot is not None:
             sweep_view.draw(curves, plot)
         write(view_of(curves), files)

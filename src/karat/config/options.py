@@ -36,7 +36,7 @@ class DataOptions(TypedDict, total=False):
     run_format: str | None
     judgments: Any
     judge: str | None
-    calibration: str | None
+    calibration: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Data(OptionGroup):
     judge: str | None = option(
         None, "The judge among several in --judgments: its model, name or fingerprint.", key="judge", metavar="NAME"
     )
-    calibration: str | None = option(
+    calibration: Any = option(
         None,
         "What karat judge calibrate saved for this judge: corrects figures by the labels of people.",
         kind="path",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from karat.errors import InputError
 from karat.gates.basis import choose_basis
@@ -11,15 +14,15 @@ from karat.gates.evidence import matching_segments
 from karat.gates.units import describe_directions
 from karat.metrics.component_figures import is_component_figure, place_of
 from karat.metrics.grammar import parse
+from karat.metrics.relevance import SWEEP
 from karat.results.figures import figure
-from karat.results.reading import CLOSE, attainable_value
+from karat.results.reading import CLOSE, attainable_value, gains_by_more_gold, queries_without_relevant
 from karat.results.remarks import Remark, remarks_of
 from karat.results.words import mark_baseline, plural, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from karat.gates.gate import Gate
@@ -53,20 +56,40 @@ def _find(gate: Gate, run: RunResult) -> Iterator[str]:
         best = attainable_value(run, gate.metric, rows)
         if best is not None and best == best and best < gate.threshold - CLOSE:
             limit = f"the gold allows at most {figure(gate.metric, best).text}{where}"
-            yield f"gate '{gate}' can never pass: {limit}, even for a perfect order; {_advice(gate, run)}"
+            yield f"gate '{gate}' can never pass: {limit}, even for a perfect order; {_advice(gate, run, rows)}"
 
 
-def _advice(gate: Gate, run: RunResult) -> str:
-    """What makes a gate attainable: queries without a relevant doc lower the best value at every cutoff."""
-    empty = run.counts.get("empty_gold", 0) if run.policy.empty_gold == "zero" else 0
-    if empty:
-        have = "query has" if empty == 1 else "queries have"
-        return (
-            f"lower the threshold, or leave out queries that can only score 0: {empty:,} {have} no relevant doc in the "
-            "gold (--empty-gold skip, or no_answer in the table of queries)"
-        )
-    cutoff = "choose another cutoff, " if parse(gate.metric).k is not None else ""
-    return f"lower the threshold, {cutoff}or judge more docs"
+def _advice(gate: Gate, run: RunResult, rows: NDArray[np.int64] | None) -> str:
+    """What makes a gate attainable: each way is tried on the gold, and named where it does."""
+    reached = gate.threshold - CLOSE
+    ways = ["lower the threshold"]
+    for name in _other_cutoffs(gate.metric):
+        best = attainable_value(run, name, rows)
+        if best is not None and best >= reached:
+            ways.append(f"take another cutoff (the gold allows {figure(name, best).text} of {name})")
+            break
+    empty = queries_without_relevant(run, rows)
+    if empty.any():
+        rest = np.flatnonzero(~empty) if rows is None else rows[~empty]
+        best = attainable_value(run, gate.metric, rest)
+        if best is not None and best >= reached:
+            have = "query has" if (count := int(empty.sum())) == 1 else "queries have"
+            ways.append(
+                f"leave out queries that can only score 0: {count:,} {have} no relevant doc in the gold "
+                "(--empty-gold skip, or no_answer in the table of queries)"
+            )
+    if gains_by_more_gold(run, gate.metric, rows):
+        ways.append("judge more docs")
+    return ways[0] if len(ways) == 1 else f"{', '.join(ways[:-1])}, or {ways[-1]}"
+
+
+def _other_cutoffs(metric: str) -> list[str]:
+    """The same metric at the usual cutoffs, the nearest first."""
+    measure = parse(metric)
+    k = measure.k
+    if k is None or measure.metric.cutoff == "recall":
+        return []
+    return [replace(measure, k=other).name for other in sorted(SWEEP, key=lambda o: abs(math.log(o / k))) if other != k]
 
 
 def _places(gate: Gate, run: RunResult) -> Iterator[tuple[str, NDArray[np.int64] | None]]:

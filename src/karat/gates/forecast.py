@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,21 +59,45 @@ class GateSetting:
         return self.choice.confidence, self.fail_confidence
 
 
-def forecast(setting: GateSetting, population: Population, truth: float, n: int) -> Chances:
-    """The chances of a pass and of a fail with n units, if the truth is this figure (or change of a figure)."""
-    if n < max(setting.minimum, 2):
-        return Chances(n, 0.0, 0.0)
+@dataclass(frozen=True)
+class Simulation:
+    """Samples of n units with their intervals, for gates that differ in nothing but their numbers."""
+
+    setting: GateSetting
+    population: Population
+    n: int
+    intervals: list[tuple[Interval, ...]]
+    means: RoughMeans
+    """Of these samples."""
+    more_means: RoughMeans
+    """Of more samples, whose intervals are predicted."""
+
+    def chances(self, gate: Gate) -> Chances:
+        """How likely each outcome of a gate is."""
+        setting = replace(self.setting, gate=gate)
+        outcomes: list[Outcome] = [judge(gate, _evidence(setting, *one)).outcome for one in self.intervals]
+        prediction = _Prediction(setting, self.population, self.n, self.intervals, self.means)
+        few, many = prediction.classes(self.means), prediction.classes(self.more_means)
+        ship, block = (_share(name, np.array(outcomes), few, many) for name in ("pass", "fail"))
+        return Chances(self.n, ship, min(block, 1 - ship))
+
+
+def simulate(setting: GateSetting, population: Population, truth: float, n: int) -> Simulation:
+    """Samples of n units, if the truth is this figure (or change of a figure)."""
     shares = population.shares(population.statistic.to_score(truth, n))
     rng = np.random.default_rng(np.random.SeedSequence([setting.choice.seed, n, 0x914A]))
     count = min(max(VALUES // n, LEAST_SAMPLES), MOST_SAMPLES if population.even else EACH)
     samples = list(population.samples(shares, n, count, rng))
     intervals = population.intervals(samples, setting.choice, setting.levels)
-    outcomes: list[Outcome] = [judge(setting.gate, _evidence(setting, *one)).outcome for one in intervals]
     means = RoughMeans.join([population.rough_means(sample) for sample in samples])
-    prediction = _Prediction(setting, population, n, intervals, means)
-    few, many = prediction.classes(means), prediction.classes(population.many_means(shares, n, rng))
-    ship, block = (_share(name, np.array(outcomes), few, many) for name in ("pass", "fail"))
-    return Chances(n, ship, min(block, 1 - ship))
+    return Simulation(setting, population, n, intervals, means, population.many_means(shares, n, rng))
+
+
+def forecast(setting: GateSetting, population: Population, truth: float, n: int) -> Chances:
+    """The chances of a pass and of a fail with n units, if the truth is this figure (or change of a figure)."""
+    if n < max(setting.minimum, 2):
+        return Chances(n, 0.0, 0.0)
+    return simulate(setting, population, truth, n).chances(setting.gate)
 
 
 def _share(outcome: Outcome, judged: Names, few: Names, many: Names) -> float:

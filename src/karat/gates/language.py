@@ -321,8 +321,8 @@ def _from_mapping(source: Mapping[str, object]) -> Gate:
             near = nearest(str(key), KEYS)
             hint = f"; did you mean {near!r}?" if near else f"; expected some of {', '.join(KEYS)}"
             raise UsageError(f"gate: unknown key {key!r}{hint}")
-    level, name = keys.pop("level", "error"), keys.pop("name", "")
-    if level not in LEVELS:
+    level, name = keys.pop("level", None), keys.pop("name", "")
+    if level not in (None, *LEVELS):
         raise UsageError(f"gate: level must be one of {', '.join(LEVELS)}, found {shown(level)}")
     depth = keys.pop("depth", None)
     if depth not in (None, "as_is"):
@@ -336,7 +336,7 @@ def _from_mapping(source: Mapping[str, object]) -> Gate:
     gate = _from_text(str(keys["gate"])) if "gate" in keys else _from_keys(keys)
     return replace(
         gate,
-        level=cast("Level", level),
+        level=gate.level if level is None else cast("Level", level),
         name=str(name),
         any_depth=gate.any_depth or depth is not None,
         judged=judged or gate.judged,

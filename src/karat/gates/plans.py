@@ -77,6 +77,8 @@ class GateForecast:
     unit: UnitWord
     units: int
     """Those whose values samples are drawn from, of all segments together."""
+    from_queries: bool
+    """Whether conversations are made of single queries, which `units` then counts."""
     turns: float
     icc: float
     segments: tuple[str, ...]

@@ -149,10 +149,13 @@ def advise(row: JudgedGate) -> str:
 def explain_undecided(rows: Sequence[JudgedGate]) -> str:
     """Why a verdict is INCONCLUSIVE: too few queries, or gates that more queries alone would not decide."""
     undecided = [row for row in rows if row.outcome == "undecided" and row.gate.level == "error"]
-    others = list(dict.fromkeys(label_gate(row.gate) for row in undecided if not row.judged.needs_queries))
+    several = len({row.run for row in rows}) > 1
+    labels = [f"{row.run}: {label_gate(row.gate)}" if several else label_gate(row.gate) for row in undecided]
+    of_rows = list(zip(labels, undecided, strict=True))
+    others = list(dict.fromkeys(label for label, row in of_rows if not row.judged.needs_queries))
     if not others:
         return "No gate fails, but these queries are too few to tell whether all pass."
-    few = {row.gate for row in undecided if row.judged.needs_queries}
+    few = {label for label, row in of_rows if row.judged.needs_queries}
     lack = f"these queries are too few for {plural(len(few), 'gate')}, and " if few else ""
     names = ", ".join(others[:NAMED]) + (f" and {len(others) - NAMED} more" if len(others) > NAMED else "")
     return f"No gate fails, but {lack}more queries alone would not decide {plural(len(others), 'gate')}: {names}."

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.errors import InputError
-from karat.judge.calibration import survey_by_grade
-from karat.judge.calibration_document import read_calibration, summarize_calibration
+from karat.errors import InputError, UsageError
+from karat.judge.calibration import Calibration, survey_by_grade
+from karat.judge.calibration_document import (
+    CalibrationJson,
+    describe_calibration,
+    read_calibration,
+    summarize_calibration,
+)
 from karat.judge.completed_gold import (
     NAME,
     CompletedGold,
@@ -24,7 +29,7 @@ from karat.judge.completed_gold import (
     hit_of,
 )
 from karat.judge.judgments import Judgment, fingerprint_judge, read_all_judgments, rows_of_judge
-from karat.judge.people_labels import find_labels
+from karat.judge.people_labels import find_labels, fingerprint_labels
 from karat.judge.sampled import estimate_sampled
 from karat.judge.whole_queries import RankingsByPeople, correct_by_whole_queries
 from karat.metrics.corrected import JudgedPairs, correct_metric, is_correctable
@@ -44,10 +49,13 @@ from karat.results.by_judge import (
 )
 from karat.results.top_lists import find_gold_ranks
 from karat.results.values import aggregate, estimate
+from karat.results.words import plural
 from karat.stats.prediction_powered import CorrectedValues, Labels
+from karat.stats.unseen_labels import CERTAIN, LabelDoubt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from os import PathLike
 
     from numpy.typing import NDArray
 
@@ -108,11 +116,16 @@ class JudgeGrades:
 
 
 def read_grading(
-    paths: Sequence[str], *, judge: str | None = None, calibration: str | None = None, gold: str | None = None
+    paths: Sequence[str],
+    *,
+    judge: str | None = None,
+    calibration: str | PathLike[str] | Calibration | None = None,
+    gold: str | None = None,
 ) -> JudgeGrades:
     """The one judge of these files, or the one that is named; with a calibration, also the labels of people.
 
-    `gold` is the file of the gold, which may be one of them.
+    A calibration is the file of one, or what `calibrate_judge` returns. `gold` is the file of the gold, which may be
+    one of them.
     """
     judgments = read_all_judgments(paths)
     rows = rows_of_judge(judgments, judge)
@@ -120,22 +133,47 @@ def read_grading(
     grading = JudgeGrades(rows, judgments.path, None, judgments.notes, is_gold=is_gold)
     if calibration is None:
         return grading
-    document = read_calibration(calibration)
+    document, source = _open_calibration(calibration)
     if document.fingerprint != grading.identity.fingerprint:
         raise InputError(
-            f"{calibration}: is of another judge: {document.judge.label}, fingerprint {document.fingerprint}, and the "
+            f"{source}: is of another judge: {document.judge.label}, fingerprint {document.fingerprint}, and the "
             f"judgments are by {grading.identity.label}, fingerprint {grading.identity.fingerprint}; calibrate this "
             "judge (karat judge calibrate), or choose the other one (--judge)"
         )
     if not document.usable:
-        raise InputError(f"{calibration}: {document.judge.label} is no better than chance; its grades cannot be used")
+        raise InputError(f"{source}: {document.judge.label} is no better than chance; its grades cannot be used")
     labels, whole = (find_labels(judgments, document.scale, unit) for unit in ("pair", "query"))
     if not labels and not whole:
         raise InputError(
             f"{judgments.path}: no label of a person on a pair that was drawn at random, which corrected figures need; "
             "name the file of labels too: --judgments judged.jsonl --judgments labels.jsonl"
         )
+    judged = {row.ids for row in rows}
+    own = {ids: grade for ids, grade in (labels if document.drawn == "pair" else whole).items() if ids in judged}
+    if document.labels not in (None, fingerprint_labels(own)) or len(own) != document.labelled:
+        grading = replace(grading, notes=(*grading.notes, _describe_other_labels(source, document, len(own))))
     return replace(grading, labels=labels, whole=whole, calibration=summarize_calibration(document))
+
+
+def _open_calibration(calibration: str | PathLike[str] | Calibration) -> tuple[CalibrationJson, str]:
+    """The document of a calibration, and what to call it."""
+    if isinstance(calibration, Calibration):
+        return describe_calibration(calibration), "the calibration"
+    if not isinstance(calibration, (str, os.PathLike)):
+        raise UsageError(
+            f"calibration must be a file, or what calibrate_judge returns, found a {type(calibration).__name__}"
+        )
+    return read_calibration(os.fspath(calibration)), os.fspath(calibration)
+
+
+def _describe_other_labels(source: str, document: CalibrationJson, count: int) -> str:
+    """That labels are not those of the calibration, whose figures stand beside theirs."""
+    unit = "pairs" if document.drawn == "pair" else "whole queries"
+    others = f"{plural(count, 'label')} of {unit}" if count else f"no labels of {unit}"
+    return (
+        f"{source} rests on other labels than those named here: {plural(document.labelled, 'label')} of {unit}, here "
+        f"{others}; figures are corrected by those named here. Calibrate with them: karat judge calibrate"
+    )
 
 
 def complete(gold: Qrels, grading: JudgeGrades, policy: Policy, *, no_answer: Sequence[str] = ()) -> CompletedGold:
@@ -321,12 +359,16 @@ def _figure(
     name: str, one: CorrectedValues, query_ids: Sequence[str], over: Sequence[str], sampling: Sampling
 ) -> CorrectedFigure:
     values, control = (_in_order(column, query_ids, over) for column in (one.values, one.control))
-    return CorrectedFigure(values, _interval(name, values, over, sampling), one.these, one.tuning, control)
+    interval = _interval(name, values + one.shift, over, sampling, one.doubt)
+    return CorrectedFigure(values, interval, one.these, one.tuning, control, one.shift, one.doubt)
 
 
-def _interval(name: str, values: Values, query_ids: Sequence[str], sampling: Sampling) -> Interval:
+def _interval(
+    name: str, values: Values, query_ids: Sequence[str], sampling: Sampling, doubt: LabelDoubt = CERTAIN
+) -> Interval:
     """The interval for queries like these, as gates have it."""
-    return estimate({name: values}, query_ids, replace(sampling, by=()), 1, unbounded=(name,))[0][name]
+    plain = replace(sampling, by=())
+    return estimate({name: values}, query_ids, plain, 1, unbounded=(name,), doubts={name: doubt})[0][name]
 
 
 def _judged_pairs(aligned: Aligned, completed: CompletedGold) -> tuple[JudgedPairs, list[tuple[str, str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -9,7 +10,15 @@ import numpy as np
 
 from karat.errors import InputError
 from karat.judge.judgments import Judge, Judgment, Judgments, fingerprint_judge
-from karat.judge.people_labels import PairLabels, PeopleAgreement, find_gap, group_labels, measure_people, select_drawn
+from karat.judge.people_labels import (
+    PairLabels,
+    PeopleAgreement,
+    find_gap,
+    fingerprint_labels,
+    group_labels,
+    measure_people,
+    select_drawn,
+)
 from karat.judge.pool import DEPTH
 from karat.judge.systems import SystemsByJudge, compare_systems
 from karat.model.policy import is_relevant
@@ -22,13 +31,16 @@ from karat.stats.intervals import Interval, student
 from karat.stats.prediction_powered import CorrectedMean, Labels, correct_mean
 from karat.stats.resample import Units, mean_of
 from karat.stats.survey import Survey, group_sums
+from karat.store.codec import as_plain, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from os import PathLike
 
     from numpy.typing import NDArray
 
     from karat.judge.pairs import DrawUnit
+    from karat.model.json_data import JsonObject
 
     Floats = NDArray[np.float64]
 
@@ -89,6 +101,8 @@ class Calibration:
     notes: tuple[str, ...] = ()
     unit: DrawUnit = "pair"
     """What was drawn: single pairs, or whole queries."""
+    labels: str = ""
+    """A fingerprint of the labels that it rests on."""
 
     def __repr__(self) -> str:
         return f"Calibration({self.judged:,} judged, {self.labelled:,} labelled at random)"
@@ -108,6 +122,20 @@ class Calibration:
             f"{share_figure(skill.estimate, skill.low, skill.high)} over {self.labelled:,} pairs; "
             "its grades cannot be used. Try another model or prompt, or label more pairs"
         )
+
+    def as_json(self) -> JsonObject:
+        """The file that `save` writes, as dicts and lists."""
+        from karat.judge.calibration_document import describe_calibration
+
+        return as_plain(describe_calibration(self))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write what `karat judge calibrate -o` writes; refused for a judge that must not be used."""
+        from karat.judge.calibration_document import describe_calibration
+
+        if self.refusal is not None:
+            raise InputError(self.refusal)
+        write_document(describe_calibration(self), os.fspath(path))
 
 
 def calibrate(
@@ -175,6 +203,7 @@ def calibrate(
         compare_systems(list(place), judge, grade_labels, runs, depth=depth, confidence=confidence) if runs else None,
         labels.notes,
         unit,
+        fingerprint_labels({pair: random[pair].grade for pair in ids}),
     )
 
 

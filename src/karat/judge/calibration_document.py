@@ -130,6 +130,8 @@ class CalibrationJson(Struct, frozen=True, kw_only=True):
     biases: list[BiasJson]
     drawn: DrawUnit = "pair"
     """What was drawn: single pairs, or whole queries."""
+    labels: str | None = None
+    """A fingerprint of the labels that count; null in files of older versions."""
     people_agreement: PeopleAgreementJson | None = None
     traits: list[TraitBiasJson] = []
     """By length where texts were named, by rank where runs were."""
@@ -149,6 +151,7 @@ def describe_calibration(one: Calibration) -> CalibrationJson:
         labelled=one.labelled,
         people=one.people,
         drawn=one.unit,
+        labels=one.labels or None,
         usable=one.refusal is None,
         counts=one.matrix.counts.tolist(),
         shares=[[rounded(share) for share in row] for row in one.matrix.shares.tolist()],

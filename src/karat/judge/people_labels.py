@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -86,6 +88,12 @@ def select_drawn(people: Mapping[tuple[str, str], PairLabels], unit: DrawUnit) -
 def find_labels(judgments: Judgments, scale: str, unit: DrawUnit = "pair") -> dict[tuple[str, str], int]:
     """The grade that people give to each pair that was drawn at random, by itself or with its whole query."""
     return {ids: pair.grade for ids, pair in select_drawn(group_labels(judgments, scale), unit).items()}
+
+
+def fingerprint_labels(labels: Mapping[tuple[str, str], int]) -> str:
+    """Which pairs have a label, and which grade: the same for the same ones in any order."""
+    rows = sorted((*ids, grade) for ids, grade in labels.items())
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
 
 
 def find_gap(pairs: Iterable[tuple[str, str]], labels: Collection[tuple[str, str]]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.records import dataclass
+from karat.stats.aggregates import without_zero_width
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.stats.differential import measure_pull
 from karat.stats.intervals import Interval, student
@@ -65,7 +66,8 @@ class SystemsByJudge:
     depth: int
     systems: tuple[JudgedSystem, ...]
     tau: Interval | None
-    """Kendall's τ of the two orders, over queries; None where fewer than two runs have labelled pairs."""
+    """Kendall's τ of the two orders, over queries; None where fewer than two runs have labelled pairs. It has no
+    interval where all samples of the queries give the same one."""
 
 
 def compare_systems(
@@ -114,7 +116,7 @@ def compare_systems(
     grades, off = draws[:, : len(known)], draws[:, len(known) :]
     by_people, by_judge = (np.array([getattr(systems[i], who) for i in known]) for who in ("people", "judge"))
     orders = compare_estimates(by_people, by_judge, grades - off, grades, size, confidence=confidence)
-    return SystemsByJudge(depth, tuple(systems), orders.tau)
+    return SystemsByJudge(depth, tuple(systems), without_zero_width(orders.tau, 0.0))
 
 
 def _by_query(query: NDArray[np.int64], values: Floats | Mask, size: int) -> Floats:

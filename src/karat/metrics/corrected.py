@@ -21,7 +21,7 @@ from karat.model.policy import is_relevant
 from karat.model.rankings import ratio
 from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
-from karat.stats.prediction_powered import CorrectedValues, Labels, correct_values
+from karat.stats.prediction_powered import CorrectedValues, Labels, PartEnds, correct_values
 from karat.stats.resample import Units, mean_of
 from karat.stats.survey import group_sums
 
@@ -106,6 +106,7 @@ def correct_metric(
     own = Units.of(pairs.queries) if units is None else units
     free = ~pairs.known[:, None] * linear.slopes
     at, weight = kinds[labels.row], labels.survey.weight
+    sums = np.cumsum(free, axis=1)  # levels are nested: what a pair adds that reaches so many of them
     parts = Labels(labels.row, (free[labels.row] * by_people).sum(axis=1), labels.survey)
     return correct_values(
         linear.values,
@@ -115,6 +116,7 @@ def correct_metric(
         raw=mean_of(raw.values, own),
         tuning=tuning,
         leverage=np.minimum(weight / group_sums(weight, at, int(kinds.max()) + 1)[at], 0.5),
+        ends=PartEnds(np.minimum(sums.min(axis=1), 0.0), np.maximum(sums.max(axis=1), 0.0)),
         linear=name in SUMS,
         units=own,
         bounds=(0.0, np.inf if name == "dcg" else 1.0),
@@ -140,7 +142,8 @@ def predict_reach(pairs: JudgedPairs, labels: Labels, kinds: Counts, by_judge: V
 
     How often a true grade shows as which kind is taken from all labels; how common true grades are, from each query by
     itself (expectation and maximisation, after Dawid & Skene 1979), so that a judge's grade counts for less where
-    little is relevant. A kind without any label is taken as the judge says, and gold always.
+    little is relevant. A kind without any label is taken for that of the same grade elsewhere; where that has none
+    either, as the judge says, and gold always.
     """
     at, weight = kinds[labels.row], labels.survey.weight
     size, top = int(kinds.max()) + 1, by_people.shape[1] + 1
@@ -148,6 +151,11 @@ def predict_reach(pairs: JudgedPairs, labels: Labels, kinds: Counts, by_judge: V
     table = group_sums(weight, truth * size + at, top * size).reshape(top, size)
     table += PRIOR * weight.mean() * table.sum(axis=0) / table.sum()
     chance = table / table.sum(axis=1, keepdims=True)  # of each kind, by true grade
+    seen = np.bincount(at, minlength=size) > 0
+    bare = np.flatnonzero(~seen)  # no label: as the same grade is elsewhere, in the top k or below
+    other = bare ^ 1
+    bare, other = bare[other < size], other[other < size]
+    chance[:, bare], seen[bare] = chance[:, other], seen[other]
     usual = table.sum(axis=1) / table.sum()
     free = ~pairs.known
     counts = group_sums(free.astype(np.float64), pairs.query * size + kinds, pairs.queries * size).reshape(-1, size)
@@ -158,7 +166,7 @@ def predict_reach(pairs: JudgedPairs, labels: Labels, kinds: Counts, by_judge: V
         common = WORTH * usual + (posterior * counts[:, None, :]).sum(axis=2)
         common = common / common.sum(axis=1, keepdims=True)
     reach = np.cumsum(posterior[:, ::-1], axis=1)[:, ::-1][:, 1:]  # queries × levels × kinds
-    usable = free & (np.bincount(at, minlength=size)[kinds] > 0)
+    usable = free & seen[kinds]
     return np.where(usable[:, None], reach[pairs.query, :, kinds], by_judge)
 
 

@@ -325,8 +325,8 @@ def _value(param: Param, value: str, written: str) -> ParamValue:
             raise wrong("letters, digits, _ and -")
         return value.lower()
     number = _number(value)
-    if number is None:
-        raise wrong("a number")
+    if number is None or (param.whole and number != int(number)):
+        raise wrong("an integer" if param.whole else "a number")
     if abs(number) > LARGEST:
         raise wrong(f"a number of at most {LARGEST:g} in size")
     if (param.above is not None and number <= param.above) or (param.below is not None and number >= param.below):

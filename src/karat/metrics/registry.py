@@ -49,6 +49,8 @@ class Param:
     below: float | None = None
     required: bool = False
     """Without a default: a name that lacks it is refused."""
+    whole: bool = False
+    """Annotated as int: a fraction is refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +181,7 @@ def metric(
     one that is `required` must be written in every name, and its default only shows its type.
     An alias may carry parameters: `"ndcg_burges(gain=exp)"`. A parameter named `statistic` chooses the aggregate.
     A value lies between the bounds of its `ranges` and is neither of them; `rel` is above 0 unless they say otherwise.
+    One that is annotated as `int` takes no fractions.
     """
 
     def declare(compute: Compute) -> Compute:
@@ -192,7 +195,9 @@ def metric(
             above, below = (ranges or {}).get(p.name, ABOVE_ZERO if p.name == "rel" else (None, None))
             default = "" if no_default else p.default
             required_here = no_default or p.name in required
-            params.append(Param(p.name, default, (choices or {}).get(p.name, ()), above, below, required_here))
+            own = (choices or {}).get(p.name, ())
+            whole = p.annotation in (int, "int")
+            params.append(Param(p.name, default, own, above, below, required_here, whole))
         register(
             Metric(
                 name=name,

@@ -18,9 +18,8 @@ from karat.model.policy import is_relevant
 from karat.model.rankings import ratio
 from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
-from karat.stats.groups import intervals
 from karat.stats.intervals import Interval, checked_share
-from karat.stats.prediction_powered import t_interval
+from karat.stats.prediction_powered import population_interval, t_interval
 from karat.stats.resample import Units, mean_of
 from karat.stats.survey import Survey, group_sums
 
@@ -123,9 +122,9 @@ def estimate_metric(
     error = math.sqrt(gold.survey.variance(share[gold.query] * estimate.pull) + float((left**2).sum()) * ends)
     # Satterthwaite: a few queries may make up most of the error.
     free = float(parts.sum() ** 2 / (parts**2).sum()) if parts.any() else 0.0
-    (around,) = intervals(values[None, :], own, confidence=level, resamples=resamples, seed=seed)
-    these = t_interval(middle, error, free, level, "horvitz-thompson", len(gold.grade))
-    return SampledValues(values, these.clip(0.0, 1.0), around.clip(0.0, 1.0), error, without)
+    around = population_interval(values, own, (0.0, 1.0), level, resamples=resamples, seed=seed)
+    these = t_interval(min(max(middle, 0.0), 1.0), error, free, level, "horvitz-thompson", len(gold.grade))
+    return SampledValues(values, these.clip(0.0, 1.0), around, error, without)
 
 
 def _estimate(measure: Measure, gold: SampledGold) -> tuple[_Estimate, int]:

@@ -224,16 +224,16 @@ class Ideal:
                 after = np.minimum(reach[:, None] + numbers, deepest)
                 sums[group] += step * (top[after] - top[before])  # the ideal's part of each grade, by number
                 gained[group] += step
-        outside, empty = numbers[None, :] > room[:, None], self.known <= 0
         sign, low, high = (1.0 if largest else -1.0), np.full(len(base), least), np.ones(len(base))
+        fixed = sign * gained[:, None, None] * taken
+        fixed[:, numbers[None, :] > room[:, None]] = -np.inf
+        fixed[0, self.known <= 0, 0] = -np.inf  # without any relevant doc there is no ratio
         for _ in range(HALVINGS):
             theta = (low + high) / 2
             best = np.zeros(taken.shape)
             for grade in range(self.grades - 1, -1, -1):
-                worth = sign * (gained[grade] * taken - theta[:, None] * sums[grade])
-                worth = np.where(outside, -np.inf, worth + best)
-                if grade == 0:  # without any relevant doc there is no ratio
-                    worth[empty, 0] = -np.inf
+                worth = fixed[grade] - (sign * theta)[:, None] * sums[grade]
+                worth += best
                 best = np.maximum.accumulate(worth, axis=1)
             value = sign * (base - theta * self.known) + best[:, -1]
             rises = (value >= 0) if largest else (value < 0)

@@ -65,6 +65,8 @@ _graded = partial(
 )
 _GAIN = " Gains are grades scaled from min_grade … max_grade to 0 … 1."
 _BEWARE = "max_grade is a parameter, never inferred from the data; higher grades count as max_grade."
+_TO_DEPTH = f"{_BEWARE} Sums and weights are over ranks 1 to {DEPTH:,}, as in cwl_eval."
+"""In the cautions, since formulas are part of the fingerprints that saved results are compared by."""
 
 
 @_graded(
@@ -75,7 +77,7 @@ _BEWARE = "max_grade is a parameter, never inferred from the data; higher grades
     + _GAIN,
     tells="The gain per doc for a reader who wants a total gain of t, and goes on longer the less was found.",
     use_when="Readers come with a goal of known size: one doc, or a handful.",
-    caution=_BEWARE,
+    caution=_TO_DEPTH,
     cites="Moffat, Bailey, Scholer & Thomas 2015; cwl_eval",
 )
 def inst(r: Rankings, t: float = 1, min_grade: float = 0, max_grade: float = 4) -> Values:
@@ -93,7 +95,7 @@ def inst(r: Rankings, t: float = 1, min_grade: float = 0, max_grade: float = 4) 
     formula="Σ w_i · gain_i, w_i ∝ C(1) · … · C(i − 1), C(i) = ((i + 2t − 1) / (i + 2t))²." + _GAIN,
     tells="The gain per doc for a reader who wants about t docs, whatever was found so far.",
     use_when="As inst, where the stopping point should not depend on the list.",
-    caution=_BEWARE,
+    caution=_TO_DEPTH,
     cites="Moffat, Scholer & Thomas 2012; cwl_eval",
     monotone=True,
 )
@@ -111,7 +113,7 @@ def _patience(rank: Values, t: float) -> Values:
     formula="mean gain of the docs down to the first rank where their sum reaches t, and not beyond rank k." + _GAIN,
     tells="The gain per doc for a reader who stops once enough was found, or after k docs.",
     use_when="Both a goal and a limit of patience are known.",
-    caution=_BEWARE + " Docs after the goal is reached change nothing.",
+    caution=_TO_DEPTH + " Docs after the goal is reached change nothing.",
     cites="Zhang et al. 2017 (static); cwl_eval",
 )
 def bpm(r: Rankings, k: Cutoff = ALL, t: float = 1, min_grade: float = 0, max_grade: float = 4) -> Values:
@@ -144,7 +146,7 @@ _nerr = partial(
     _graded,
     use_when="ERR is wanted, with weights that are those of a reader's behaviour.",
     cites="Azzopardi, Mackenzie & Moffat 2021; cwl_eval",
-    caution=_BEWARE + " Not ERR: values of the two are not comparable.",
+    caution=_TO_DEPTH + " Not ERR: values of the two are not comparable.",
 )
 
 

@@ -59,7 +59,7 @@ def frame_rows(frame: object, role: Role, name: str) -> ColumnStream:
     if layout is not None:
         columns = Columns(layout.query, layout.doc, layout.value, layout.parent)
         return ColumnStream(name, role, lambda: read_batches(frame), columns, size or 0, (), layout.names_docs)
-    database = Database(threads=1)
+    database = Database.for_frames()
     stream = _table_rows(database, register_frame(database, frame, name), role, name)
     if size is not None:
         return replace(stream, bytes=size)
@@ -151,7 +151,7 @@ def in_one_thread(batches: Iterator[Any]) -> Iterator[Any]:
 
 def frame_field_rows(frame: object, name: str) -> Iterator[FieldRow]:
     """The rows of a data frame, each with its number and its fields."""
-    database = Database()
+    database = Database.for_frames()
     return enumerate(database.named_rows(register_frame(database, frame, name)), start=1)
 
 

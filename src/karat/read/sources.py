@@ -125,9 +125,12 @@ def _log_columns(path: str, name: str | None, format: str | None, policy: Policy
 
 
 def run_files(patterns: Sequence[str]) -> dict[str, str]:
-    """The path of each run that paths, globs and `NAME=file` stand for, by a unique name."""
-    labels: dict[str, str] = {}
-    paths: list[str] = []
+    """The path of each run that paths, globs and `NAME=file` stand for, by a unique name.
+
+    A file is a run under each name that it is given; a glob brings the others.
+    """
+    uses: list[tuple[str, str, bool]] = []  # the label, the path, and whether a glob alone brings it
+    labels_of: dict[str, dict[str, str]] = {}  # by file: its names, and which of these are labels
     for pattern in patterns:
         label, place = _label(pattern)
         matches = sorted(glob.glob(place)) if _is_glob(place) else [place]
@@ -135,34 +138,41 @@ def run_files(patterns: Sequence[str]) -> dict[str, str]:
             raise InputError(f"{place}: no file matches, expected at least one; check the folder and the pattern")
         if label and len(matches) > 1:
             raise InputError(f"{pattern}: {label!r} is one run, and {len(matches)} files match; name a single file")
-        earlier = set(map(os.path.abspath, paths))
-        paths += dict.fromkeys(p for p in matches if os.path.abspath(p) not in earlier)
-        if label:
-            labels[matches[0]] = label
-    if twice := next((label for label in labels.values() if list(labels.values()).count(label) > 1), None):
+        for path in matches:
+            uses.append((label, path, _is_glob(place) and not label))
+            if not uses[-1][2]:
+                its = labels_of.setdefault(os.path.abspath(path), {})
+                its[label or run_name(path)] = label or its.get(run_name(path), "")
+    runs: dict[tuple[str, str], tuple[str, str]] = {}  # by name and file: the label, and the path
+    for label, path, by_glob in uses:
+        file, name = os.path.abspath(path), label or run_name(path)
+        for each, own in labels_of.get(file, {name: ""}).items():
+            if by_glob or each == name:
+                runs.setdefault((each, file), (own, path))
+    labels = [label for label, _ in runs.values()]
+    if twice := next((label for label in labels if label and labels.count(label) > 1), None):
         raise InputError(f"two runs are called {twice!r}; give each its own name")
-    places = [_with_folder(p, run_name(p), 99) for p in paths]
+    paths = [path for _, path in runs.values()]
+    places = [_with_folder(p, run_name(p), 99) for label, p in runs.values() if not label]
     # Files of one folder that differ in their endings only keep them.
-    stems = [
-        run_name(p) if places.count(place) == 1 else os.path.basename(p) for p, place in zip(paths, places, strict=True)
-    ]
-    names = [labels.get(p, s) for p, s in zip(paths, stems, strict=True)]
+    stems = [run_name(p) if places.count(_with_folder(p, run_name(p), 99)) <= 1 else os.path.basename(p) for p in paths]
+    names = [label or stem for label, stem in zip(labels, stems, strict=True)]
     for depth in range(1, 99):
         if len(set(names)) == len(names):
             break
         names = [
-            _with_folder(p, s, depth) if names.count(n) > 1 and p not in labels else n
-            for p, s, n in zip(paths, stems, names, strict=True)
+            _with_folder(p, s, depth) if names.count(n) > 1 and not label else n
+            for p, s, n, label in zip(paths, stems, names, labels, strict=True)
         ]
     return dict(zip(names, paths, strict=True))
 
 
 def describe_repeats(patterns: Sequence[str]) -> str | None:
-    """Which files are named more than once, other than by a glob; None where none is."""
-    places = [place for _, place in map(_label, patterns) if not _is_glob(place)]
-    counts = Counter(map(os.path.abspath, places))
-    again = list(dict.fromkeys(os.path.basename(place) for place in places if counts[os.path.abspath(place)] > 1))
-    return f"a file named twice counts once: {', '.join(again)}" if again else None
+    """Which files are named more than once under one name, other than by a glob; None where none is."""
+    uses = [(label or run_name(place), place) for label, place in map(_label, patterns) if not _is_glob(place)]
+    counts = Counter((name, os.path.abspath(place)) for name, place in uses)
+    again = [os.path.basename(place) for name, place in uses if counts[name, os.path.abspath(place)] > 1]
+    return f"a file named twice counts once: {', '.join(dict.fromkeys(again))}" if again else None
 
 
 def _is_glob(place: str) -> bool:

@@ -8,6 +8,7 @@ from karat.report.reliability import Section
 from karat.results.figures import share_figure
 from karat.results.reliability import coefficient_figure
 from karat.results.words import TOO_FEW, plural, queries_text
+from karat.stats.intervals import ALL_EQUAL
 
 if TYPE_CHECKING:
     from karat.judge.calibration import Bias, Calibration
@@ -115,9 +116,11 @@ def statements(source: SystemsByJudge) -> list[str]:
     out = []
     if source.tau is not None:
         known = sum(one.labelled > 0 for one in source.systems)
+        alike = "; samples of these queries all give the same, so that it has no interval"
         out.append(
             f"Order of the {plural(known, 'run')}, judge against people: Kendall's τ "
             f"{coefficient_figure(source.tau).sentence}, over {queries_text(source.tau.n)}"
+            f"{alike if source.tau.method == ALL_EQUAL else ''}"
         )
     for one in sorted(source.systems, key=lambda one: -one.favour.estimate):
         if one.favoured or one.disfavoured:

@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 from karat.gates.wording import advise, describe, label_gate, note_pooling, note_reference
+from karat.results.fingerprints import note_forced
 
 if TYPE_CHECKING:
     from karat.gates.judge import JudgedGate
@@ -46,7 +47,7 @@ def render(view: View) -> bytes:
         ET.SubElement(properties, "property", {"name": _clean(name), "value": _clean(value)})
     suite.extend(cases)
     lines = [f"{view.verdict}: {view.why}", *([f"conventions: {view.conventions}"] if view.conventions else [])]
-    lines += [*view.notes, *(f"note: {remark.text}" for remark in view.remarks)]
+    lines += [*note_forced(view.forced), *view.notes, *(f"note: {remark.text}" for remark in view.remarks)]
     lines += [f"significantly worse: {fall.statement}" for fall in view.falls]
     ET.SubElement(suite, "system-out").text = _clean("\n".join(lines))
     ET.indent(root)

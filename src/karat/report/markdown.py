@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from karat.gates.basis import WORDS
 from karat.gates.wording import advise, figure_of, label_gate, note_pooling, notes_of, value_text
-from karat.metrics.grammar import PRIMARY, choose_primary
+from karat.metrics.grammar import PRIMARY, choose_primary, parse
 from karat.report.by_judge import JudgedSection, describe_judged
 from karat.report.marks import NO_DECISION, emoji_of, mark_of
 from karat.report.sweep import LEGEND, curve_table, headline
@@ -33,9 +33,10 @@ from karat.results.words import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from karat.gates.groups import GateGroup
     from karat.gates.judge import JudgedGate
     from karat.report.formats import Problem
-    from karat.report.view import GateGroup, View
+    from karat.report.view import View
     from karat.stats.intervals import Interval
 
 BREAK = "\u200b"
@@ -128,7 +129,7 @@ def _render_reliability(view: View) -> str:
 
 
 def _headline(view: View) -> str:
-    """What is better, or how good it is, by the primary metric."""
+    """What is significantly better, and what is highest, by the primary metric."""
     if view.sweep is not None:
         return text(headline(view.sweep), SENTENCE)
     metric = _leading(view)
@@ -139,7 +140,15 @@ def _headline(view: View) -> str:
     best = best_runs(metric, [s.run for s in there])
     systems = [there[i] for i in sorted(best)] or there
     values = "; ".join(f"{s.name} {estimate_figure(metric, s.run.intervals[metric])}" for s in systems[:RUNS])
-    return text(f"{metric}: {'best is ' if best else ''}{values}", SENTENCE)
+    direction = parse(metric).metric.higher_is_better
+    lead = "" if not best else "highest is " if direction else "lowest is "
+    if rows and direction is not None:
+        better = [d.candidate for d in rows if d.outcome == "better"]
+        names = ", ".join(better[:RUNS]) + (f" and {len(better) - RUNS} more" if len(better) > RUNS else "")
+        verb = "are" if len(better) > 1 else "is"
+        who = f"{names} {verb}" if better else "no run is significantly"
+        lead = f"{who} better than {rows[0].baseline}; {lead}"
+    return text(f"{metric}: {lead}{values}", HEADLINE)
 
 
 def _leading(view: View) -> str:
@@ -405,7 +414,7 @@ def _gates(view: View) -> str:
         )
     if len(bad) > GATES:
         lines.append(f"- and {len(bad) - GATES} more that do not pass")
-    several = len({g.run for g in good}) > 1
+    several = len({g.run for g in view.gates}) > 1
     for run in dict.fromkeys(g.run if several else "" for g in good):
         mine = [g for g in good if g.run == run or not several]
         names = ", ".join(map(_passed, mine[:GATES])) + (", …" if len(mine) > GATES else "")
@@ -481,6 +490,8 @@ def _queries(view: View) -> str:
         return ""
     what = "Queries that lost most in" if worst.compared else "Lowest"
     title = f"**{what} {code(worst.metric)}**"
-    who = f", {text(worst.run)}" if len(view.candidates) > 1 else ""
+    who = f", {text(worst.run)}" if len(view.candidates or view.systems) > 1 else ""
+    if worst.left_out:
+        who += f", leaving out {queries_text(worst.left_out)} without a relevant doc in the gold"
     lines = [f"- {code(q.query_id)}{f' {text(q.text, 100)}' if q.text else ''}: {q.change}" for q in worst.rows]
     return f"{title}{who}\n\n" + "\n".join(lines)

@@ -113,7 +113,7 @@ def show(misses: Misses, top: int = 5) -> None:
 
 def _summary(misses: Misses, top: int | None) -> str:
     count = len(misses)
-    text = f"{count:,} of {misses.queries:,} queries have no relevant doc in the top 10"
+    text = f"{count:,} of {misses.queries:,} queries {'has' if count == 1 else 'have'} no relevant doc in the top 10"
     if misses.absent:
         text += f" ({misses.absent:,} without a line in the run)"
     if misses.without_gold:

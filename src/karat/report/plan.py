@@ -81,15 +81,19 @@ def legend(source: Plan) -> tuple[str, ...]:
     """What the figures mean, one line each."""
     out = []
     for gate in source.gates[:1]:
+        values = units_text(gate.units, "query" if gate.from_queries else gate.unit)
         out.append(
-            "chances of SHIP / BLOCK / INCONCLUSIVE of this gate, simulated from the values of "
-            f"{units_text(gate.units, gate.unit)}, moved to each truth, and judged as karat check judges"
+            f"chances of SHIP / BLOCK / INCONCLUSIVE of this gate, simulated from the values of {values}, "
+            "moved to each truth, and judged as karat check judges"
         )
         if gate.unit == "conversation":
-            out.append(
-                f"conversations have {gate.turns:.1f} queries on average; the values of one conversation correlate by "
-                f"{round(gate.icc, 2):g}"
+            size = (
+                f"are made of {gate.turns:g} of these"
+                if gate.from_queries
+                else f"have {gate.turns:.1f} queries on average"
             )
+            alike = f"correlate by {round(gate.icc, 2):g}{', as stated' if gate.from_queries else ''}"
+            out.append(f"conversations {size}; the values of one conversation {alike}")
     if any(item.ruling.needs_queries for item in source.work):
         out.append(
             f"work list: a chance of {percent_text(source.power)} of a decision, with the truth at the far or the near "

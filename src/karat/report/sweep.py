@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 HEADS = ("area", "knee", "98% at")
 LEGEND = (
     "area: under the curve over k · knee: the k after which more gives little (Kneedle) · 98% at: the smallest"
-    " k with 98% of the deepest value; both for curves that rise with k"
+    " k with 98% of the deepest value; both for curves that end no lower than they start, and nowhere fall by more"
+    " than 2%"
 )
 
 

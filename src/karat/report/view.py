@@ -11,21 +11,22 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from karat.gates.groups import group_gates
 from karat.metrics.grammar import choose_primary, parse
 from karat.records import dataclass
-from karat.report.words import ORDER
 from karat.results.falls import Fall, find_falls
 from karat.results.figures import SAME, change_text, figure
-from karat.results.remarks import Remark, remarks_of
+from karat.results.fingerprints import without_forced
+from karat.results.remarks import Remark, describe_size, remarks_of
 from karat.results.result import Result, RunResult
-from karat.results.words import BASELINE, SharedLevels, conventions_text, queries_text
+from karat.results.words import BASELINE, SharedLevels, conventions_text
 from karat.stats.defaults import ALPHA, DRAWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from karat.gates.gate import Gate
-    from karat.gates.judge import JudgedGate, Outcome, Verdict
+    from karat.gates.groups import GateGroup
+    from karat.gates.judge import JudgedGate, Verdict
     from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
     from karat.results.judged_differences import ByBasis
@@ -62,21 +63,6 @@ class System:
 
 
 @dataclass(frozen=True)
-class GateGroup:
-    """A gate for one run, over all queries or in each of its segments."""
-
-    gate: Gate
-    run: str
-    outcome: Outcome
-    """The worst of its rows."""
-    rows: tuple[JudgedGate, ...]
-
-    @property
-    def warning(self) -> bool:
-        """Whether it does not pass, and changes nothing."""
-        return self.gate.level == "warn" and self.outcome != "pass"
-
-
 @dataclass(frozen=True)
 class QueryChange:
     """A query with its text and what became of it."""
@@ -94,6 +80,8 @@ class WorstQueries:
     run: str
     compared: bool
     rows: tuple[QueryChange, ...]
+    left_out: int = 0
+    """Queries that score without a relevant doc in the gold, and are not among those that score lowest."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +108,7 @@ class View:
     remarks: tuple[Remark, ...] = ()
     notes: tuple[str, ...] = ()
     forced: tuple[Difference, ...] = ()
+    """What was compared although it differs; no note says it again."""
     differences: tuple[Difference, ...] = ()
     """Of the systems under test."""
     alpha: float = ALPHA
@@ -163,13 +152,13 @@ class View:
     @property
     def scope(self) -> str:
         """What was measured: the dataset, how many queries, which runs, against what."""
-        queries = max((r.counts["queries"] for r in self.result.runs), default=0)
         names = [s.name for s in self.candidates or self.systems]
         runs = ", ".join(names) if len(names) <= QUERIES else f"{len(names)} runs"
         base = self.baseline
         place = f"{base.name} ({self.baseline_file})" if base is not None and self.baseline_file else ""
         against = f" against {place or base.label}" if base is not None else ""
-        return " · ".join(filter(None, (self.title, queries_text(queries), f"{runs}{against}", self.conventions)))
+        size = describe_size(self.result.runs)
+        return " · ".join(filter(None, (self.title, size, f"{runs}{against}", self.conventions)))
 
     @property
     def conventions(self) -> str:
@@ -192,8 +181,16 @@ class View:
 
     @property
     def worst_queries(self) -> WorstQueries | None:
-        """Of the first candidate, by the primary metric; None where no query lost anything."""
-        system = (self.candidates or self.systems)[0]
+        """Of the candidate that decides the verdict, by the primary metric; None where no query lost anything.
+
+        It is the first that fails a gate, else the first with an undecided one, else the first.
+        """
+        candidates = self.candidates or self.systems
+        deciding = [g.run for g in self.gates if g.outcome != "pass" and g.gate.level == "error"]
+        run = next((run for run in deciding if any(s.name == run for s in candidates)), candidates[0].name)
+        return self._worst_of(next(s for s in candidates if s.name == run))
+
+    def _worst_of(self, system: System) -> WorstQueries | None:
         run, base = system.run, self.baseline
         primary = [d.metric for d in self.decisions if d.primary and d.metric in run.values]
         metric = primary[0] if primary else choose_primary(list(run.values))
@@ -211,7 +208,8 @@ class View:
             if before is not None:
                 change = change_text(metric, before[q], mine[q], short=True)
             rows.append(QueryChange(q, self.result.texts.get(q, ""), change))
-        return WorstQueries(metric, system.name, before is not None, tuple(rows)) if rows else None
+        left_out = sum(v == v for q, v in changes.items() if q in hopeless) if before is None else 0
+        return WorstQueries(metric, system.name, before is not None, tuple(rows), left_out) if rows else None
 
 
 def view_of(
@@ -264,7 +262,7 @@ def _view_comparison(source: Comparison) -> View:
         decisions_by_judge=source.by_judge,
         alpha=source.alpha,
         remarks=source.remarks,
-        notes=source.own_notes,
+        notes=without_forced(source.own_notes),
         forced=source.forced,
         differences=source.system,
         known_pairs=source.pairs,
@@ -294,21 +292,9 @@ def _view_check(source: Check) -> View:
         decisions_by_judge=source.by_judge,
         alpha=1 - result.runs[0].sampling.confidence,
         remarks=(*(Remark(text, True) for text in [source.second_look] if text), *source.remarks),
-        notes=source.own_notes,
+        notes=without_forced(source.own_notes),
         forced=source.forced,
         differences=source.system,
         link=source.link,
         baseline_file=source.baseline_file,
     )
-
-
-def group_gates(rows: Sequence[JudgedGate]) -> tuple[GateGroup, ...]:
-    """The rows of each gate and run; what fails comes first, then what is undecided, warnings last."""
-    groups: dict[tuple[Gate, str], list[JudgedGate]] = {}
-    for row in rows:
-        groups.setdefault((row.gate, row.run), []).append(row)
-    out = []
-    for (gate, run), members in groups.items():
-        outcomes = {r.judged.outcome for r in members}
-        out.append(GateGroup(gate, run, next(o for o in ORDER if o in outcomes), tuple(members)))
-    return tuple(sorted(out, key=lambda g: (g.gate.level == "warn", ORDER.index(g.outcome))))

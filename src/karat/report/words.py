@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.gates.judge import Outcome
     from karat.model.json_data import Json
     from karat.results.result import RunResult
 
-ORDER: tuple[Outcome, ...] = ("fail", "undecided", "pass")
-"""The worst outcome first."""
 OUTCOMES: Mapping[str, str] = {"pass": "passes", "fail": "fails", "undecided": "undecided"}
+COMPARED_ONLY = "compared only"
+"""What a run is called that no gate judges."""
 TITLES: Mapping[str, str] = {
     "retriever": "Raw retriever",
     "reranker": "Reranker",

@@ -83,7 +83,7 @@ def find_unanswered(run: RunResult, queries: Queries | None, answered: Iterable[
 
 def undefined_text(metric: str, lacking: int, total: int) -> str:
     """That queries have no value, as a note on a single run."""
-    return f"{metric}: {lacking:,} of {total:,} queries have no value"
+    return f"{metric}: {lacking:,} of {total:,} queries {'has' if lacking == 1 else 'have'} no value"
 
 
 def describe_undefined(run: RunResult, metric: str) -> str:

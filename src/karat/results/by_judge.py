@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from karat.records import dataclass
+from karat.stats.unseen_labels import CERTAIN, LabelDoubt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +83,15 @@ class CorrectedFigure:
     """λ: how much the judge counts."""
     control: Values
     """By query: what the values gain as λ goes from 0 to 1."""
+    shift: float = 0.0
+    """What brings their mean within what gold and labels allow; differences do without."""
+    doubt: LabelDoubt = CERTAIN
+    """How far the truth may be beyond what the spread of the values shows, since labels are few."""
+
+    @property
+    def level(self) -> Values:
+        """The values, their mean within what gold and labels allow."""
+        return self.values + self.shift if self.shift else self.values
 
     def at(self, tuning: float) -> Values:
         """The values with another λ."""

@@ -20,6 +20,7 @@ from karat.results.by_judge import (
 )
 from karat.results.json_numbers import Ends, Number, Pair
 from karat.stats.intervals import Interval
+from karat.stats.unseen_labels import CERTAIN, LabelDoubt
 from karat.store.codec import ends_json, rounded
 
 if TYPE_CHECKING:
@@ -83,6 +84,17 @@ class CorrectedFigureJson(Struct, forbid_unknown_fields=True, frozen=True):
     n: int
     these: JudgedFigureJson
     tuning: Annotated[Number, Meta(description="λ: how much the judge counts, from 0 to 1.")]
+    shift: Annotated[
+        Number | UnsetType, Meta(description="What the mean of the saved values lacks to what gold and labels allow.")
+    ] = UNSET
+    doubt: Annotated[
+        tuple[Number, Number, Number, Number] | UnsetType,
+        Meta(
+            description="How far below and above the mean the truth may be since labels are few, and how much of that "
+            "the spread of the values shows: in units of −ln of the share that an interval leaves out on a side. "
+            "The last one is how many labels are far off."
+        ),
+    ] = UNSET
 
 
 class SampledFigureJson(Struct, forbid_unknown_fields=True, frozen=True):
@@ -207,7 +219,9 @@ def read_by_judge(head: RunByJudgeJson, values: JudgedValuesJson, queries: int) 
             raise ValueError(f"{name} has corrected values and no control")
         own, control = (np.array(some, dtype=np.float64) for some in (column, values.control[name]))
         intervals = _interval(figure), _interval(figure.these)
-        corrected[name] = CorrectedFigure(own, *intervals, _number(figure.tuning), control)
+        shift = 0.0 if figure.shift is UNSET else _number(figure.shift)
+        doubt = CERTAIN if figure.doubt is UNSET else LabelDoubt(*map(_number, figure.doubt))
+        corrected[name] = CorrectedFigure(own, *intervals, _number(figure.tuning), control, shift, doubt)
     sampled = {}
     for name, column in values.sampled.items():
         estimate = head.metrics[name].sampled
@@ -254,8 +268,19 @@ def _figure(interval: Interval) -> JudgedFigureJson:
 def _corrected(one: CorrectedFigure) -> CorrectedFigureJson:
     whole = one.interval
     return CorrectedFigureJson(
-        rounded(whole.estimate), ends_json(whole), whole.method, whole.n, _figure(one.these), rounded(one.tuning)
+        rounded(whole.estimate),
+        ends_json(whole),
+        whole.method,
+        whole.n,
+        _figure(one.these),
+        rounded(one.tuning),
+        one.shift or UNSET,
+        UNSET if one.doubt == CERTAIN else _doubt(one.doubt),
     )
+
+
+def _doubt(one: LabelDoubt) -> tuple[Number, Number, Number, Number]:
+    return rounded(one.down), rounded(one.up), rounded(one.shown), rounded(one.seen)
 
 
 def _sampled(one: SampledFigure) -> SampledFigureJson:

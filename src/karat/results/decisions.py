@@ -54,11 +54,11 @@ class Family:
     """Comparisons of the same candidates or segments and metrics that are not among them."""
 
     def __str__(self) -> str:
+        size = f"the {self.size:,} tested of {self.size + self.untested:,}" if self.untested else f"{self.size:,}"
         if self.metrics > 1:
-            size = f"the {self.size:,} tested of {self.size + self.untested:,}" if self.untested else f"{self.size:,}"
             return f"{CORRECTIONS[self.method]} over {size} comparisons ({self.over} × {self.metrics} metrics)"
-        what = self.over if self.size != 1 else self.over.removesuffix("s")
-        return f"{CORRECTIONS[self.method]} over {self.size:,} {what}"
+        what = self.over if self.size + self.untested != 1 else self.over.removesuffix("s")
+        return f"{CORRECTIONS[self.method]} over {size} {what}"
 
     def document(self) -> FamilyJson:
         """This family as the JSON document has it."""
@@ -157,6 +157,12 @@ class Decision:
             return math.nan
         least = self.stretch * detectable(self.difference.units, self.spread, alpha=self._planned_alpha)
         return math.exp(least) if self.scale == "ratio" else self.times * least
+
+    @property
+    def detectable_text(self) -> str:
+        """That change in writing; a ratio in the direction of Δ."""
+        falls = self.scale == "ratio" and self.shift < 0
+        return self.size(1 / self.detectable if falls else self.detectable)
 
     @property
     def detects_nothing(self) -> bool:
@@ -356,14 +362,20 @@ class Decision:
         return "; ".join(filter(None, (against, "differs from the rest" if differs else "")))
 
     @property
+    def more_queries(self) -> str:
+        """`about 860 queries`: how many would detect what these do not; empty where none or these would."""
+        if self.outcome != "no significant difference" or self.without_spread or self.same_lists:
+            return ""
+        return "" if self.needed is None or self.needed <= self.n else f"about {round_up(self.needed):,} queries"
+
+    @property
     def _power(self) -> str:
         """How many queries would detect the difference seen, and what these can detect."""
         out = []
         if self.needed is None and self.shift == 0:
             out.append(f"No number of queries would detect a {self.scale} of {NEUTRAL[self.scale]:g}")
-        elif self.needed is not None and self.needed > self.n:
-            queries = f"about {round_up(self.needed):,} queries"
-            out.append(f"Detecting a Δ of {self.size(self.delta)} would take {queries}")
+        elif self.more_queries:
+            out.append(f"Detecting a Δ of {self.size(self.delta)} would take {self.more_queries}")
         if self.detects_nothing:
             out.append(f"{self.n:,} can detect no difference, however large")
         elif self.detectable == self.detectable:
@@ -371,7 +383,7 @@ class Decision:
             if self.needed is not None and self.needed <= self.n:  # and yet this one was not found
                 adjusted = self.family is not None and self.family.method == "bh" and self.family.size > 1
                 often = f" in {10 * POWER:g} of 10 samples" + (" (without a correction)" if adjusted else "")
-            out.append(f"{self.n:,} can detect {'' if out else 'a Δ of '}{self.size(self.detectable)}{often}")
+            out.append(f"{self.n:,} can detect {'' if out else 'a Δ of '}{self.detectable_text}{often}")
         return f". {'; '.join(out)}" if out else ""
 
     @property
@@ -458,11 +470,11 @@ def describe_families(rows: Sequence[Decision]) -> str:
     for row in rows:
         if row.family is not None:
             texts[row.primary][str(row.family)] = None
-    first, others = ("; ".join(texts[side]) for side in (True, False))
+    first, others = (" and ".join(texts[side]) for side in (True, False))
     if not (first and others):
-        return f"Adjusted p: {first or others}" if first or others else ""
+        return f"p is adjusted by {first or others}" if first or others else ""
     primary = next(row.metric for row in rows if row.primary)
-    return f"Adjusted p. {primary}, the primary metric: {first}. Other metrics: {others}"
+    return f"p is adjusted for {primary}, the primary metric, by {first}; for the other metrics by {others}"
 
 
 def number(value: float | None) -> float:

@@ -64,8 +64,6 @@ class PairedComparison:
         tables = sampling.tables if segments else ()
         slices = [s for s in sampling.segments(both.query_ids) if tuple(s.by) in tables] if tables else []
         groups = [np.arange(len(both.query_ids)), *(s.rows for s in slices)]
-        # Two one-sided tests at alpha / 2, as a gate makes them, are an interval at 1 − alpha.
-        levels = [sampling.confidence, *([1 - self.alpha] if self.margin is not None else [])]
         units = sampling.units(both.query_ids)
         changes = measure_changes(
             both.base,
@@ -74,7 +72,6 @@ class PairedComparison:
             units,
             groups,
             sampling.choice(self.threads),
-            levels=levels,
             test="t" if self._main() == "t" else "randomization",
             draws=self.draws,
         )
@@ -110,10 +107,10 @@ class PairedComparison:
         sign = -1 if higher is False else 1
         won, lost = (np.count_nonzero(sign * moved * s > 0) for s in (1, -1))
         margin = self._margin(measure)
-        wide = change.intervals[-1]
+        interval = change.intervals[0]  # two one-sided tests, as a gate makes them, are the interval that is shown
         if same_lists:  # as of gates: no other query has another difference
-            wide = replace(wide, low=wide.estimate, high=wide.estimate)
-        non_inferior, equivalent = _within_margin(margin, measure, wide, change.statistic)
+            interval = replace(interval, low=interval.estimate, high=interval.estimate)
+        non_inferior, equivalent = _within_margin(margin, measure, interval, change.statistic)
         return Decision(
             metric=measure.name,
             baseline=self.base.name,
@@ -149,11 +146,11 @@ class PairedComparison:
     def _summed(self, measure: Measure, run: RunResult, change: Summed) -> Decision:
         """One change of all queries, of which workers have sent sums."""
         shares, higher, margin = change.shares, measure.metric.higher_is_better, self._margin(measure)
-        difference, wide = change.change(run.sampling.confidence), change.change(1 - self.alpha)
+        difference = change.change(run.sampling.confidence)
         before, after = change.sides
         won, lost = (shares.won, shares.lost) if higher is not False else (shares.lost, shares.won)
         p = {test: shares.p(test) for test in self.tests}
-        non_inferior, equivalent = _within_margin(margin, measure, wide, change.statistic)
+        non_inferior, equivalent = _within_margin(margin, measure, difference, change.statistic)
         return Decision(
             metric=measure.name,
             baseline=self.base.name,
@@ -320,15 +317,15 @@ def unit_of_margin(measure: Measure) -> str:
 
 
 def _within_margin(
-    margin: float | None, measure: Measure, wide: Interval, statistic: Statistic
+    margin: float | None, measure: Measure, interval: Interval, statistic: Statistic
 ) -> tuple[bool | None, bool | None]:
     """Whether the candidate is non-inferior and equivalent within the margin; None where that cannot be said.
 
     Of a ratio the margin is a share: 0.05 allows ×0.95, and its inverse in the other direction.
     """
-    if margin is None or wide.low != wide.low:
+    if margin is None or interval.low != interval.low:
         return None, None
-    low, high = wide.low, wide.high
+    low, high = interval.low, interval.high
     if statistic.change == "ratio":
         low, high, margin = math.log(low), math.log(high), -math.log1p(-margin)
     worst = low if measure.metric.higher_is_better is not False else -high

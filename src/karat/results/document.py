@@ -366,6 +366,7 @@ class LanguagesJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     alpha: float
     average: str | UnsetType = UNSET
     scale: Literal["ratio"] | UnsetType = UNSET
+    family: Annotated[str | UnsetType, Meta(description="What p of the languages was adjusted over.")] = UNSET
     systems: list[SystemJson]
 
 

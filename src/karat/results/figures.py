@@ -165,10 +165,15 @@ def share_figure(value: float, low: float = math.nan, high: float = math.nan, *,
 
 
 def change_text(metric: str, before: float, after: float, *, short: bool = False) -> str:
-    """`0.849 → 0.212`, in as many digits as show that the two differ; one value where they do not."""
-    unit, decimals = parse(metric).metric.unit, max(_decimals(metric) - short, 0)
-    if decimals == 0:
-        decimals = max(_enough(before, 0), _enough(after, 0))
+    """`0.849 → 0.212`, in as many digits as show that the two differ; one value where they do not.
+
+    Both have the digits of a figure that needs more of them, or of its interval where it is to be short.
+    """
+    unit, usual = parse(metric).metric.unit, _decimals(metric)
+    decimals = max(_enough(before, usual), _enough(after, usual))
+    small = usual == 2 and min(abs(before), abs(after)) < 1
+    if short and decimals == usual > 0 and not small:
+        decimals = max(_not_zero(before, usual - 1), _not_zero(after, usual - 1))
     suffix = f" {unit}" if unit else ""
     if abs(after - before) <= SAME or not (before == before and after == after):
         same = UNDEFINED if after != after else _fixed(after, decimals)

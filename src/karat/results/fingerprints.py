@@ -111,6 +111,20 @@ class Difference:
         return f"{self.what}: {note}{self.here} {run}{ours}, {self.there} in the baseline{theirs}"
 
 
+FORCED = "--force: compared although these differ: "
+
+
+def note_forced(forced: Iterable[Difference]) -> list[str]:
+    """What was compared by force although it differs, as a note; none where nothing was."""
+    differences = "; ".join(map(str, forced))
+    return [FORCED + differences] if differences else []
+
+
+def without_forced(notes: Iterable[str]) -> tuple[str, ...]:
+    """The notes but for that on what was forced, for outputs that say it by themselves."""
+    return tuple(note for note in notes if not note.startswith(FORCED))
+
+
 def fingerprint_gold(qrels: Qrels) -> GoldFingerprint:
     """The judgments, whatever their order, and how many there are."""
     import hashlib

@@ -17,6 +17,7 @@ from karat.results.fingerprints import Difference, find_differences, of_system
 from karat.results.top_lists import DEPTH
 from karat.stats.aggregates import SAME
 from karat.stats.prediction_powered import tune_difference
+from karat.stats.unseen_labels import keep_apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +66,10 @@ def lack_of_common_judge(base: RunResult, run: RunResult) -> str:
 
 
 def pair_on_basis(base: RunResult, run: RunResult, basis: Basis) -> tuple[RunResult, RunResult]:
-    """Both runs with figures by gold + judge, raw or corrected; corrected ones with the λ of their difference."""
+    """Both runs with figures by gold + judge, raw or corrected; corrected ones with the λ of their difference.
+
+    The candidate's corrected values are as far apart as few labels leave open: their mean is what it was.
+    """
     first, second = base.on_basis(basis), run.on_basis(basis)
     if basis != "corrected" or base.by_judge is None or run.by_judge is None:
         return first, second
@@ -79,12 +83,15 @@ def pair_on_basis(base: RunResult, run: RunResult, basis: Basis) -> tuple[RunRes
         )
     )
     units = run.sampling.units(zero.query_ids)
+    before, after = {m: one[m].at(0.0) for m in metrics}, {m: two[m].at(0.0) for m in metrics}
+    place = {q: i for i, q in enumerate(run.query_ids)}
+    rows = [place[q] for q in zero.query_ids]
     differences = zip(metrics, zero.candidate - zero.base, gain.candidate - gain.base, strict=True)
-    tuning = {m: tune_difference(values, control, units) for m, values, control in differences}
-    return (
-        replace(first, values={**first.values, **{m: one[m].at(t) for m, t in tuning.items()}}),
-        replace(second, values={**second.values, **{m: two[m].at(t) for m, t in tuning.items()}}),
-    )
+    for m, values, control in differences:
+        factor = tune_difference(values, control, units)
+        before[m], after[m] = one[m].at(factor), two[m].at(factor)
+        after[m][rows] += keep_apart(values + factor * control, one[m].doubt, two[m].doubt, units)
+    return (replace(first, values={**first.values, **before}), replace(second, values={**second.values, **after}))
 
 
 def follows_lists(measure: Measure) -> bool:
@@ -185,4 +192,4 @@ def _todo(wrong: Sequence[Difference]) -> str:
     if missing and len(missing) == len(wrong):
         return " and ".join(missing)
     what = " and ".join(d.what for d in wrong if d.what in _PARTS and not d.missing) or "settings"
-    return "; ".join([*missing, f"bless the system that is in production with the new {what}, then compare"])
+    return "; ".join([*missing, f"bless the system that is in production with the {what} used here, then compare"])

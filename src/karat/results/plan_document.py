@@ -45,7 +45,7 @@ class GatePlanJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     threshold: Number
     observed: Number
     unit: Literal["query", "conversation"]
-    units: Annotated[int, Meta(description="Units that the values come from.")]
+    units: Annotated[int, Meta(description="Units that the values come from; single queries where `icc` was stated.")]
     turns: Annotated[Number, Meta(description="Queries per unit.")]
     icc: Annotated[Number, Meta(description="Intraclass correlation in conversations, estimated or stated.")] = None
     segments: Annotated[list[str] | UnsetType, Meta(description="Segments that must all pass; n is of each.")] = UNSET

@@ -6,6 +6,7 @@ Rules of thumb, shown beside values; never gates.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,6 +132,29 @@ def attainable_value(run: RunResult, metric: str, rows: NDArray[np.int64] | None
     values = best_of_run(run, metric)
     best = math.nan if values is None else _aggregate(run, metric, values, rows)
     return None if best != best else best
+
+
+def queries_without_relevant(run: RunResult, rows: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+    """Which queries, of all or of these, have no relevant doc in the gold, and score 0 for it."""
+    if run.rankings is None or run.policy.empty_gold != "zero":
+        empty = np.zeros(len(run.query_ids), dtype=bool)
+    else:
+        empty = spread(run.rankings.gold_count(RELEVANT), run.rankings.query_ids, run.query_ids) == 0
+    return empty if rows is None else empty[rows]
+
+
+def gains_by_more_gold(run: RunResult, metric: str, rows: NDArray[np.int64] | None = None) -> bool:
+    """Whether another relevant doc of every query would raise the best value that the gold allows."""
+    best, rankings = attainable_value(run, metric, rows), run.rankings
+    if best is None or rankings is None:
+        return False
+    top = rankings.gold_grade.max(initial=RELEVANT)
+    query = np.concatenate((np.arange(len(rankings)), rankings.gold_query))
+    order = np.argsort(query, kind="stable")  # the gold of each query stands together, the best grade first
+    grade = np.concatenate((np.full(len(rankings), top), rankings.gold_grade))
+    more = replace(rankings, gold_query=query[order], gold_grade=grade[order])
+    again = attainable_value(replace(run, rankings=more), metric, rows)
+    return again is not None and again > best + CLOSE
 
 
 def value_over(run: RunResult, metric: str, rows: NDArray[np.int64] | None = None) -> float:

@@ -89,6 +89,16 @@ def data_remarks(
     )
 
 
+def describe_size(runs: Sequence[RunResult]) -> str:
+    """Over how many queries the figures are: those that count, or of metrics that need no gold those with a value."""
+    sizes = {run.counts.get("queries", len(run.query_ids)) for run in runs}
+    names = {name for run in runs for name in run.values}
+    if names and all(parse(name).over_whole_run for name in names):
+        sizes = {n for run in runs for n in run.n.values()}
+    least, most = min(sizes, default=0), max(sizes, default=0)
+    return queries_text(most) if least == most else f"{least:,}–{most:,} queries"
+
+
 def _by_metrics(statements: Mapping[str, str]) -> list[str]:
     """Each statement with the metrics that it holds for before it."""
     metrics: dict[str, list[str]] = {}
@@ -162,10 +172,7 @@ def warnings(run: RunResult) -> list[str]:
     if c.get("missing"):
         scope = ": left out" if run.policy.missing == "skip" else ""
         out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results{scope}")
-    if empty := _empty_lists(run):
-        judged = "" if run.is_without_gold else "judged "
-        count = plural(empty, f"{judged}query", f"{judged}queries")
-        out.append(f"nothing was returned for {count}{_after_selection(run)}")
+    out += _describe_empty(run)
     if c.get("without_gold") and (scope := _left_out(run)):
         out.append(f"{plural(c['without_gold'], 'query', 'queries')} without gold: {scope}")
     if c.get("duplicates"):
@@ -241,6 +248,19 @@ def _detectable_level(run: RunResult) -> str:
     if high is not None and least > high - low:
         return f"; they can tell {metric} from no target, however far away"
     return f"; they can tell {metric} from a target that is {figure(metric, least).short} away"
+
+
+def _describe_empty(run: RunResult) -> list[str]:
+    """For how many queries the run has an empty list, and of how many conventions left nothing."""
+    judged = "" if run.is_without_gold else "judged "
+    empty, by = _empty_lists(run), _after_selection(run)
+    own = run.counts.get("empty_before", 0) if by else empty
+    counts = (("", own), (by, empty - own))
+    return [
+        f"nothing was returned for {plural(n, f'{judged}query', f'{judged}queries')}{cause}"
+        for cause, n in counts
+        if n > 0
+    ]
 
 
 def _empty_lists(run: RunResult) -> int:

@@ -219,7 +219,7 @@ class RunResult(Tabular):
             return self
         if basis == "raw":
             return self._by_both
-        corrected = {name: one.values for name, one in self.by_judge.corrected.items()}
+        corrected = {name: one.level for name, one in self.by_judge.corrected.items()}
         return replace(self, values={**self.values, **corrected}, unbounded=frozenset(corrected))
 
     def top_docs(self, query_id: str) -> list[TopDoc]:
@@ -264,7 +264,11 @@ class RunResult(Tabular):
         values = {name: column for name, column in self.values.items() if name not in summed}
         if not values and summed:
             return [summed]
-        whole, *parts = estimate(values, self.query_ids, self.sampling, self.threads, unbounded=self.unbounded)
+        corrected = self.by_judge.corrected if self.by_judge is not None else {}
+        doubts = {name: corrected[name].doubt for name in self.unbounded if name in corrected}
+        whole, *parts = estimate(
+            values, self.query_ids, self.sampling, self.threads, unbounded=self.unbounded, doubts=doubts
+        )
         return [{**summed, **whole}, *parts]
 
     @property

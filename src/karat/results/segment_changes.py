@@ -64,8 +64,8 @@ def describe_shared_units(base: RunResult, run: RunResult, metric: str) -> list[
         shared = "queries" if share_units(rows) else "conversations"
         fields.setdefault(shared, []).append(f"by {', '.join(names)}")
     return [
-        f"segments {' and '.join(by)} share {shared}: whether they differ in Δ {metric} is not tested, and no Δ over "
-        "these queries is pooled"
+        f"segments {' and '.join(by)} share {shared}, so their Δ {metric} are neither tested against each other "
+        "nor pooled"
         for shared, by in fields.items()
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from karat.model.rankings import Rankings
     from karat.results.sampling import Sampling
     from karat.stats.intervals import Interval
+    from karat.stats.unseen_labels import LabelDoubt
 
     Values = NDArray[np.float64]
     Level = Literal["doc", "chunk"]
@@ -90,17 +92,24 @@ def estimate(
     threads: int,
     *,
     unbounded: Collection[str] = (),
+    doubts: Mapping[str, LabelDoubt] = MappingProxyType({}),
 ) -> list[Mapping[str, Interval]]:
     """Intervals of all metrics, over all queries and in each segment, from the same resamples.
 
     Values of metrics that are `unbounded` may lie outside the metric's bounds; the ends of their intervals do not.
+    `doubts` say how far the truth of all queries may be beyond what the spread of corrected values shows.
     """
     groups = [np.arange(len(query_ids)), *(s.rows for s in sampling.segments(query_ids))]
     statistics = [statistic_of(parse(name), unbounded=name in unbounded) for name in values]
     estimates = estimate_figures(
         list(values.values()), statistics, sampling.units(query_ids), groups, sampling.choice(threads)
     )
-    return [dict(zip(values, one, strict=True)) for one in estimates]
+    whole, *parts = (dict(zip(values, one, strict=True)) for one in estimates)
+    for name, doubt in doubts.items():
+        if name in whole:
+            least, most = parse(name).metric.bounds
+            whole[name] = doubt.widen(whole[name], sampling.confidence).clip(least, math.inf if most is None else most)
+    return [whole, *parts]
 
 
 def pool(values: Mapping[str, Values], query_ids: Sequence[str], sampling: Sampling) -> list[Mapping[str, Interval]]:

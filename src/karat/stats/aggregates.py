@@ -17,7 +17,7 @@ import numpy as np
 from karat.records import dataclass
 from karat.stats.bounded_means import PairedShares
 from karat.stats.defaults import CONFIDENCE, DRAWS, RESAMPLES, SEED
-from karat.stats.groups import grouped_intervals
+from karat.stats.groups import UNBOUNDED, grouped_intervals
 from karat.stats.intervals import ALL_EQUAL, Interval
 from karat.stats.quantiles import TEST as QUANTILE_TEST
 from karat.stats.quantiles import grouped_quantiles, quantile_difference, quantile_of
@@ -183,22 +183,32 @@ def estimate_figures(
                 n = int(np.count_nonzero(~np.isnan(values[rows])))
                 one[i] = Interval(statistic.figure(values[rows]), math.nan, math.nan, "none", n)
     if beyond := [i for i, s in enumerate(statistics) if s.usual is not None]:
-        inner = [np.clip(columns[i], *(statistics[i].usual or ())) for i in beyond]
+        inner = [_at_most(columns[i], *(statistics[i].usual or UNBOUNDED)) for i in beyond]
         others = estimate_figures(inner, [statistics[i].bounded for i in beyond], units, groups, choice)
         for one, of_inner in zip(out, others, strict=True):
             for i, interval in zip(beyond, of_inner, strict=True):
-                one[i] = statistics[i].bounded.within(_widened(one[i], interval))
+                bounded = statistics[i].bounded
+                one[i] = bounded.within(_widened(one[i], interval, bounded.score_bounds()))
     return [[one[i].without_infinite_ends() for i in range(len(columns))] for one in out]
 
 
-def _widened(interval: Interval, other: Interval) -> Interval:
-    """An interval whose ends are at least as far from the estimate as those of another are from theirs.
+def _at_most(values: Floats, least: float, most: float) -> Floats:
+    """The values within bounds; those at a bound but for rounding are at it."""
+    slack = SAME * (most - least)
+    return np.where(values <= least + slack, least, np.where(values >= most - slack, most, values))
+
+
+def _widened(interval: Interval, other: Interval, bounds: tuple[float, float] = (-math.inf, math.inf)) -> Interval:
+    """An interval whose estimate is within the bounds, and whose ends are at least as far from it as those of another.
 
     Values of no known scale that hardly vary have a short interval, though another query may be far from them: what the
     same values within their usual bounds leave open stays open.
     """
-    low, high = interval.estimate - (other.estimate - other.low), interval.estimate + (other.high - other.estimate)
-    return replace(interval, low=float(np.fmin(interval.low, low)), high=float(np.fmax(interval.high, high)))
+    middle = min(max(interval.estimate, bounds[0]), bounds[1])
+    low, high = middle - (other.estimate - other.low), middle + (other.high - other.estimate)
+    return replace(
+        interval, estimate=middle, low=float(np.fmin(interval.low, low)), high=float(np.fmax(interval.high, high))
+    )
 
 
 @dataclass(frozen=True)

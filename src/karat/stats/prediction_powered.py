@@ -8,17 +8,19 @@ random part of the judged pairs themselves, it is the difference estimator of su
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from karat.errors import UsageError
 from karat.records import dataclass
+from karat.stats.aggregates import IntervalChoice, Statistic, estimate_figures
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
-from karat.stats.groups import intervals
 from karat.stats.intervals import ALL_EQUAL, Interval, checked_share, standard_error
 from karat.stats.resample import Units, mean_of
 from karat.stats.survey import group_sums
+from karat.stats.unseen_labels import CERTAIN, NOWHERE, LabelDoubt, LabelledParts, Reach
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Counts = NDArray[np.int64]
 
+ROUNDING = 1e-12
 Scope = Literal["these", "population"]
 """What an interval is about: these pairs and queries alone, or the population that they are a sample of."""
 
@@ -181,6 +184,18 @@ class CorrectedValues:
     labels there are, and nothing should be decided by them."""
     control: Floats
     """What the values gain as λ goes from 0 to 1: 0 on average, so that any other λ is as right."""
+    shift: float = 0.0
+    """What brings the mean of the values within what gold and labels allow: 0 where it is."""
+    doubt: LabelDoubt = CERTAIN
+    """How far the truth may be beyond what the spread of the values shows, since labels are few."""
+
+
+@dataclass(frozen=True)
+class PartEnds:
+    """The least and the largest part of each judged pair in its query's figure, whatever people say of it."""
+
+    low: Floats
+    high: Floats
 
 
 def correct_values(
@@ -192,6 +207,7 @@ def correct_values(
     raw: float = math.nan,
     tuning: float | None = None,
     leverage: Floats | float = 0.0,
+    ends: PartEnds | None = None,
     linear: bool = True,
     units: Units | None = None,
     bounds: tuple[float, float] = (-math.inf, math.inf),
@@ -204,7 +220,9 @@ def correct_values(
     `values` are the figures of all queries by the predictions; `query` and `predicted` are the query of each judged
     pair and its predicted part of that figure; the labels hold the parts by people. A figure that is not a sum over
     pairs is linearised by its caller: its parts are derivatives × grades. `leverage` is how much of the prediction of
-    each labelled pair rests on its own label: without it, what the labels miss would look smaller than it is.
+    each labelled pair rests on its own label: without it, what the labels miss would look smaller than it is. `ends`
+    say how far a label may be from its prediction: with them, intervals allow for one more label that is as far off as
+    can be, and the figure is within what gold and labels allow.
     """
     level, survey, size = checked_share("confidence", confidence), labels.survey, len(values)
     own = _units(size, units)
@@ -217,19 +235,39 @@ def correct_values(
     corrected: Floats = values - parts + group_sums(survey.weight * labels.value, at, size) + factor * control
     estimate = mean_of(corrected, own)
     error = math.sqrt(survey.variance((human - factor * mine) / (1 - leverage)))
-    (around,) = intervals(corrected[None, :], own, confidence=level, resamples=resamples, seed=seed)
     free, n = float(len(labels.value) - 1), len(labels.value)
     alone = mean_of(values - parts, own) + survey.total(human)
+    parts_of_labels, allowed = None, bounds
+    if ends is not None:
+        open_rows = np.ones(len(predicted), dtype=bool)
+        open_rows[labels.row] = False
+        least, most = (share[query] * side for side in (ends.low, ends.high))
+        expected = factor * share[query] * predicted
+        if linear:
+            certain = mean_of(values - parts, own) + float(human.sum())
+            ends_of_rest = (float(side[open_rows].sum()) for side in (least, most))
+            allowed = _within(bounds, *(certain + end for end in ends_of_rest))
+        parts_of_labels = LabelledParts(
+            (human - factor * mine) / (1 - leverage),
+            (most - least)[labels.row],
+            survey,
+            (least - expected)[open_rows],
+            (most - expected)[open_rows],
+        )
+    shown = math.sqrt(float(((survey.weight * (human - factor * mine)) ** 2).sum()))
+    figure = _Figure.of(t_interval(estimate, error, free, level, "ppi", n), parts_of_labels, allowed, shown, level)
     return CorrectedValues(
         corrected,
-        t_interval(estimate, error, free, level, "ppi", n).clip(*bounds),
-        around.clip(*bounds),
+        figure.these.clip(*bounds),
+        figure.around(corrected, own, bounds, level, resamples, seed),
         error,
         factor,
         raw,
         t_interval(alone, math.sqrt(survey.variance(human)), free, level, "t", n).clip(*bounds),
         linear,
         control,
+        figure.shift,
+        figure.doubt,
     )
 
 
@@ -286,20 +324,100 @@ def correct_by_query(
     control[rows] = values[rows] - survey.mean(values[at])
     control[at] -= survey.weight * control[at] * stretch * apart
     estimate = mean_of(corrected, own)
-    (around,) = intervals(corrected[None, :], own, confidence=level, resamples=resamples, seed=seed)
     certain = float((share * values)[~eligible].sum())
     alone = share[at] * labels.value
+    parts_of_labels, allowed, open_rows = None, bounds, eligible.copy()
+    open_rows[at] = False
+    if all(map(math.isfinite, bounds)):
+        weight = share[open_rows]
+        known = float((share * values)[~eligible].sum() + (share[at] * labels.value).sum())
+        allowed = _within(bounds, *(known + end * float(weight.sum()) for end in bounds))
+        parts_of_labels = LabelledParts(
+            share[at] * residual,
+            share[at] * (bounds[1] - bounds[0]),
+            survey,
+            weight * (bounds[0] - predicted[open_rows]),
+            weight * (bounds[1] - predicted[open_rows]),
+        )
+    shown = math.sqrt(float(((survey.weight * share[at] * residual * apart) ** 2).sum()))
+    figure = _Figure.of(t_interval(estimate, error, free, level, "ppi", n), parts_of_labels, allowed, shown, level)
     return CorrectedValues(
         corrected,
-        t_interval(estimate, error, free, level, "ppi", n).clip(*bounds),
-        around.clip(*bounds),
+        figure.these.clip(*bounds),
+        figure.around(corrected, own, bounds, level, resamples, seed),
         error,
         factor,
         mean_of(values, own),
         t_interval(certain + survey.total(alone), math.sqrt(survey.variance(alone)), free, level, "t", n).clip(*bounds),
         linear=True,
         control=control,
+        shift=figure.shift,
+        doubt=figure.doubt,
     )
+
+
+def _within(bounds: tuple[float, float], least: float, most: float) -> tuple[float, float]:
+    """What is allowed, without what rounding adds to it beyond the bounds."""
+    low, high = (min(max(end, bounds[0]), bounds[1]) for end in (least, most))
+    return low, high
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """A corrected figure within what is allowed, with its interval for these queries alone."""
+
+    these: Interval
+    shift: float = 0.0
+    doubt: LabelDoubt = CERTAIN
+
+    @staticmethod
+    def of(
+        spread: Interval, parts: LabelledParts | None, allowed: tuple[float, float], shown: float, level: float
+    ) -> _Figure:
+        """From Student's t by the `spread` of labels, and how far another label may reach: the longer one counts.
+
+        `shown` is the error of labels that the values of queries show.
+        """
+        least, most = allowed
+        middle = min(max(spread.estimate, least), most)
+        shift = middle - spread.estimate
+        if most - least <= ROUNDING:  # labels on all that matters leave no doubt
+            return _Figure(Interval(middle, math.nan, math.nan, ALL_EQUAL, spread.n), shift)
+        half = (spread.high - spread.low) / 2
+        reach = NOWHERE if parts is None else parts.reach(level)
+        down, up = (float(np.fmax(half, side)) for side in reach)
+        if parts is None or reach == NOWHERE:
+            return _Figure(
+                replace(spread, estimate=middle, low=middle - half, high=middle + half).clip(least, most), shift
+            )
+        limited = Reach(down, up).at_most(middle - least, most - middle)
+        these = Interval(middle, middle - limited.down, middle + limited.up, spread.method, spread.n)
+        doubt = LabelDoubt.of(limited, shown, level, parts.seen)
+        return _Figure(these.clip(least, most), shift, doubt)
+
+    def around(
+        self, values: Floats, units: Units, bounds: tuple[float, float], level: float, resamples: int, seed: int
+    ) -> Interval:
+        """The interval for queries like these: the values do not know how far labels may be off."""
+        found = population_interval(values + self.shift, units, bounds, level, resamples=resamples, seed=seed)
+        return self.doubt.widen(found, level).clip(*bounds)
+
+
+def population_interval(
+    values: Floats,
+    units: Units,
+    bounds: tuple[float, float],
+    confidence: float = CONFIDENCE,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Interval:
+    """The mean over queries like these, as results have it: values may be beyond the bounds, and it is not."""
+    usual = bounds if all(map(math.isfinite, bounds)) else None
+    choice = IntervalChoice(confidence, resamples=resamples, seed=seed)
+    statistic = Statistic("mean", bounds=(-math.inf, None), usual=usual)
+    ((found,),) = estimate_figures([values], [statistic], units, [np.arange(len(values))], choice)
+    return found
 
 
 def _units(size: int, units: Units | None) -> Units:

@@ -6,6 +6,7 @@ import os
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import missing_package
@@ -90,6 +91,17 @@ class Database:
             self._connection.execute(f"SET allowed_directories = [{', '.join(map(_literal, places))}]")
         self._connection.execute("SET enable_external_access = false")
 
+    @classmethod
+    def for_frames(cls) -> Database:
+        """A database for one frame and no files, in one thread: opening one takes longer than reading a small frame.
+
+        All share what is opened once. None sees the frame of another, which is known to its own connection alone.
+        """
+        database = cls.__new__(cls)
+        database._module = _open_for_frames()._module
+        database._connection = _open_for_frames()._connection.cursor()
+        return database
+
     def register(self, frame: object) -> Selection:
         """Make a data frame known; raises what DuckDB raises for an object that is not one."""
         if isinstance(frame, self._module.DuckDBPyRelation) or not is_pandas(frame):
@@ -168,6 +180,11 @@ class Database:
         statement = self._check(sql)
         with _in_one_line():
             return self._connection.execute(statement, dict(values) or None)
+
+
+@cache
+def _open_for_frames() -> Database:
+    return Database(threads=1)
 
 
 def _in_small_batches(relation: Any, size: int) -> Any:

@@ -24,9 +24,10 @@ from karat.errors import InputError, UsageError, unknown_run
 from karat.exit_codes import CODES
 from karat.gates.attainable import refuse_impossible, remarks_on
 from karat.gates.evidence import Risk, judge_gates
+from karat.gates.groups import group_gates, merge_gates
 from karat.gates.judge import JudgedGate, Verdict, verdict_of
 from karat.gates.language import gate_like, parse_gate
-from karat.gates.wording import advise, describe, evidence_text, figure_of, label_gate, note_pooling
+from karat.gates.wording import NAMED, advise, describe, evidence_text, figure_of, label_gate, note_pooling
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import choose_primary, parse
 from karat.model.engine import Engine
@@ -34,7 +35,7 @@ from karat.model.option import options_of
 from karat.records import dataclass
 from karat.results.differences import PairedComparison, decide, decide_others
 from karat.results.falls import Fall, find_falls
-from karat.results.fingerprints import of_candidates
+from karat.results.fingerprints import note_forced, of_candidates
 from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import check_comparable
 from karat.results.saved import load, save
@@ -103,13 +104,16 @@ class Check(Documented):
         for outcome in ("fail", "undecided"):
             rows = [r for r in serious if r.judged.outcome == outcome]
             if rows:
-                run = f"{rows[0].run}: " if len(self.candidates) > 1 else ""
+                several = len(self.candidates) > 1
+                run = f"{rows[0].run}: " if several else ""
                 reason = advise(rows[0]) if figure_of(rows[0]).defined else ""
                 state = ": undecided" if reason and outcome == "undecided" else ""
-                return f"{run}{describe(rows[0])}{state}{f' ({reason})' if reason else ''}{_rest(rows, outcome)}"
-        count = len({r.gate for r in serious})
+                rest = _rest(rows, outcome, several=several)
+                return f"{run}{describe(rows[0])}{state}{f' ({reason})' if reason else ''}{rest}"
+        count, runs = len(group_gates(serious)), len({r.run for r in serious})
         passed = {1: "the gate passes", 2: "both gates pass"}.get(count, f"all {count} gates pass")
-        warned = len({r.gate for r in self.rows if r.gate.level == "warn" and r.judged.outcome != "pass"})
+        passed += f", counted for each of {runs} runs" if runs > 1 else ""
+        warned = sum(group.warning for group in group_gates(self.rows))
         warning = f"; {plural(warned, 'warning')}" if warned else ""
         return (passed if serious else "no gate is at level error") + warning
 
@@ -227,20 +231,20 @@ class Check(Documented):
         save(self.document(), self.result, path, label=label, baseline=self.baseline)
 
 
-def _rest(rows: Sequence[JudgedGate], outcome: str) -> str:
-    """What else has the same outcome: other gates, else other runs, else other segments."""
-    counts = {
-        "more gate": len({r.gate for r in rows}) - 1,
-        "more run": len({r.run for r in rows}) - 1,
-        "more segment": len(rows) - 1,
-    }
-    thing, count = next(((thing, n) for thing, n in counts.items() if n), ("", 0))
+def _rest(rows: Sequence[JudgedGate], outcome: str, *, several: bool) -> str:
+    """What else has the same outcome: other gates, each counted once for each run, else other segments."""
+    others = [group for group in group_gates(rows) if (group.gate, group.run) != (rows[0].gate, rows[0].run)]
+    count = len(others) or len(rows) - 1
     if not count:
         return ""
     verb = "undecided" if outcome == "undecided" else "fails" if count == 1 else "fail"
-    small = sum(r.found.units < r.found.minimum for r in rows[1:]) if thing == "more segment" else 0
+    if others:
+        runs = list(dict.fromkeys(group.run for group in others)) if several else []
+        names = ", ".join(runs[:NAMED]) + (f" and {plural(len(runs) - NAMED, 'more run')}" if runs[NAMED:] else "")
+        return f"; {plural(count, 'more gate')} {verb}" + (f" on {names}" if runs else "")
+    small = sum(r.found.units < r.found.minimum for r in rows[1:])
     which = "" if count == 1 else f"{small if small < count else 'all'} of them "
-    return f"; {plural(count, thing)} {verb}" + (f", {which}too small to judge alone" if small else "")
+    return f"; {plural(count, 'more segment')} {verb}" + (f", {which}too small to judge alone" if small else "")
 
 
 @gives_warnings
@@ -278,10 +282,7 @@ def check(
     chosen = read.config
     tool = Settings().change(**config_options(read)).change(**options).like
     places = places_of_gates(read, chosen.gates)
-    with placed_errors(places):
-        texts_of_config = {str(gate) for gate in chosen.gates}
-    more = [gate for gate in extra if str(gate) not in texts_of_config]
-    all_gates = [gate_like(g, tool) for g in (*chosen.gates, *more)]
+    all_gates = [gate_like(g, tool) for g in (*chosen.gates, *extra)]
     places |= places_of_gates(read, all_gates[: len(chosen.gates)])
     if not all_gates:
         raise InputError(f"{read.path}: no gates, so nothing decides; add some, such as: gates: ['recall@5 >= 0.90']")
@@ -408,6 +409,7 @@ def _judge(
 ) -> Check:
     if not gates:
         raise InputError("no gates, so nothing decides; give some, such as 'recall@5 >= 0.90'")
+    gates = merge_gates(gates)
     result = _with_parts(result, gates)
     names = [r.name for r in result.runs]
     there, base, path = resolve_baseline(result, baseline)
@@ -447,7 +449,6 @@ def _judge(
         how = PairedComparison(base, tests, "holm", alpha, None, DRAWS, {}, result.runs[0].threads, main)
         decisions = decide(how, [result[name] for name in judged_runs])
         by_judge = decide_by_judge(how, [result[name] for name in judged_runs])
-    notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
     return Check(
         result,
         rows,
@@ -457,6 +458,6 @@ def _judge(
         tuple(forced),
         decisions,
         of_candidates(system),
-        tuple(notes),
+        tuple(note_forced(forced)),
         by_judge=by_judge,
     )

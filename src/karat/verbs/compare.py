@@ -18,7 +18,7 @@ from karat.records import dataclass
 from karat.results.decisions import Decision, describe_families
 from karat.results.differences import PairedComparison, decide, unit_of_margin
 from karat.results.figures import figure, p_text
-from karat.results.fingerprints import of_candidates
+from karat.results.fingerprints import note_forced, of_candidates
 from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import Verified, check_comparable, lack_of_common_judge
 from karat.results.remarks import FEW, few_cases, few_queries
@@ -227,7 +227,7 @@ def compare(
         notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")
     forced = dict.fromkeys(d for one in checked for d in one.forced)
     system = of_candidates({run.name: one.system for run, one in zip(others, checked, strict=True)})
-    notes += [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
+    notes += note_forced(forced)
     by_judge = decide_by_judge(job, others) if base.by_judge is not None else {}
     if base.by_judge is not None:
         notes += [f"no differences by a judge: {lack}" for run in others if (lack := lack_of_common_judge(base, run))]
@@ -246,7 +246,7 @@ def _describe_detectable(rows: Sequence[Decision], cases: int) -> list[str]:
 
 
 def _smallest(row: Decision) -> str:
-    return f"a {row.scale} of {row.size(row.detectable)} in {row.metric}"
+    return f"a {row.scale} of {row.detectable_text} in {row.metric}"
 
 
 def _together(

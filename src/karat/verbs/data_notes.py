@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.pipeline import PIPELINE, ROUTER
+from karat.model.ids import unmatched_gold
+from karat.model.log_names import TOTAL
 from karat.model.policy import is_relevant
 from karat.results.asked import undefined_text
 from karat.results.values import rankings_for
@@ -20,8 +22,12 @@ if TYPE_CHECKING:
 
     from karat.align.needs import Needs
     from karat.metrics.grammar import Measure
+    from karat.model.docs import Docs
+    from karat.model.ids import UnmatchedGold
+    from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
+    from karat.ontology.terms import Ontology
     from karat.results.gold import Gold
 
 
@@ -39,6 +45,15 @@ def note_marked_with_gold(gold: Gold | None, queries: Queries | None) -> list[st
     return [f"{text}, which do not count: correct one or the other"]
 
 
+def find_unmatched(qrels: Qrels, docs: Docs, ontology: Ontology | None) -> UnmatchedGold | None:
+    """The relevant docs that the corpus lacks, if any; terms match whatever id they are written with."""
+    if ontology is not None:
+        from karat.align.term_ids import docs_of_terms
+
+        docs = docs_of_terms(docs, ontology)
+    return unmatched_gold(qrels, docs)
+
+
 def note_measures(
     measures: list[Measure],
     values: Mapping[str, NDArray[np.float64]],
@@ -46,9 +61,11 @@ def note_measures(
     table: Queries | None,
     gold: Gold | None,
     needs: Needs | None,
+    stage: str | None = None,
 ) -> list[str]:
-    """What to know of the queries that these metrics are about."""
+    """What to know of these metrics, and of the queries that they are about."""
     return [
+        *note_whole_pipeline(measures, stage),
         *note_unanswered(table, gold, rankings, measures),
         *note_unrouted(measures, rankings),
         *(note_undated(needs, rankings) if needs is not None else ()),
@@ -67,6 +84,15 @@ def note_unanswered(
     text = f"{queries_text(count)} of {os.path.basename(table.source)} {'is' if count == 1 else 'are'}"
     where = "not in the run" if gold is None else "in neither the gold nor the run"
     return [f"{text} {where}"] if count else []
+
+
+def note_whole_pipeline(measures: Iterable[Measure], stage: str | None) -> list[str]:
+    """Which metrics are of the whole pipeline, where the others are of one stage."""
+    if stage is None:
+        return []
+    names = [m.name for m in measures if "cost" in m.needs or ("latency" in m.needs and m.param("stage") == TOTAL)]
+    verb = "is" if len(names) == 1 else "are"
+    return [f"{', '.join(names)} {verb} of the whole pipeline, not of stage {stage!r}"] if names else []
 
 
 def note_lacking(table: Queries | None, query_ids: Sequence[str], weights: Mapping[str, float]) -> list[str]:

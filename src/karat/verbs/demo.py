@@ -12,6 +12,7 @@ from karat.errors import InputError, missing_package
 from karat.records import dataclass
 from karat.store.atomic import encoded, write_atomically
 from karat.verbs.bench import Bench, bench
+from karat.verbs.bench.languages import over_languages
 from karat.verbs.check import Check, check
 from karat.verbs.diagnose import Diagnosis, diagnose
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karat.verbs.bench.benchmark import Watch
+    from karat.verbs.bench.languages import Languages
 
 FOLDER = "karat-demo"
 EXAMPLE = Path(__file__).parents[1] / "example"
@@ -100,6 +102,11 @@ class Demo:
     bench: Bench
     check: Check
     diagnosis: Diagnosis
+
+    @property
+    def languages(self) -> Languages:
+        """By language, with what the check decides: the page says the same."""
+        return over_languages(self.bench.parts, (*self.check.comparisons, *self.check.others))[0]
 
     @property
     def report(self) -> str:

@@ -22,7 +22,7 @@ from karat.store.codec import encode
 from karat.verbs.bench import bench
 from karat.verbs.demo import DATA, EXAMPLE, write_project
 from karat.verbs.evaluate import evaluate
-from karat.verbs.judge.calibrate import calibrate_judge, write_calibration
+from karat.verbs.judge.calibrate import calibrate_judge
 from karat.verbs.judge.label import sample_pairs
 from karat.verbs.judge.pool import pool_pairs
 
@@ -115,7 +115,7 @@ def demo_judge(folder: str = JUDGE_FOLDER, *, watch: Watch | None = None) -> Jud
     sample, judged = sample_pairs(LABELS, place("judged.jsonl"), place("sample.jsonl"))
     _write(sample, truth, PEOPLE, place("labels.jsonl"))
     calibration = calibrate_judge(place("judged.jsonl"), place("labels.jsonl"))
-    write_calibration(calibration, place("calibration.json"))
+    calibration.save(place("calibration.json"))
     result = evaluate(
         place("gold.tsv"),
         runs,

@@ -18,7 +18,6 @@ from karat.config.options import Data, Options, Settings, takes_options
 from karat.errors import InputError, UsageError, shown
 from karat.metrics.grammar import CASE_METRICS, DEFAULT_METRICS, TERM_METRICS, Measure, parse_all
 from karat.metrics.registry import GOLD_ALONE
-from karat.model.ids import unmatched_gold
 from karat.model.policy import Policy, is_relevant
 from karat.model.run import RemoteRows, Run, Table
 from karat.read.files import is_packed, is_repeatable
@@ -36,7 +35,7 @@ from karat.results.sampling import Sampling, refuse_undated, refuse_weightless, 
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import measure_rankings
 from karat.store.cache import Cache, Entry, StoredRun
-from karat.verbs.data_notes import note_lacking, note_marked_with_gold, note_measures
+from karat.verbs.data_notes import find_unmatched, note_lacking, note_marked_with_gold, note_measures
 from karat.verbs.log_metrics import describe_routes, log_panel
 from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, plans_of_log, session_of
 from karat.verbs.warn import gives_warnings
@@ -123,7 +122,7 @@ def evaluate(
     docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None
     if docs_table is not None:
         job.parents, job.corpus = docs_table.parents, docs_table.fields.keys()
-        unmatched = unmatched_gold(job.gold.qrels, docs_table) if job.gold is not None else None
+        unmatched = find_unmatched(job.gold.qrels, docs_table, ontology) if job.gold is not None else None
         job.notes = (*job.notes, *([unmatched.note] if unmatched else []))
         job.mismatches = (unmatched.note,) if unmatched is not None and unmatched.most else ()
     if cases is not None:
@@ -333,7 +332,7 @@ class _Job:
         rankings = stored.rankings
         query_ids, values = measure_rankings(measures, rankings)
         notes = [*self.notes, *stored.notes, *note_lacking(self.queries, query_ids, self.sampling.weights)]
-        notes += note_measures(measures, values, rankings, self.queries, self.gold, self.needs)
+        notes += note_measures(measures, values, rankings, self.queries, self.gold, self.needs, self.policy.stage)
         details = aligned if self.engine.details else None
         if details is not None and run is not None and keeps_some_lists(run.content, self.gold):
             from karat.cluster.kept_lists import keep_some

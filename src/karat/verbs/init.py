@@ -6,6 +6,7 @@ import importlib.util
 import math
 import os
 import re
+from bisect import bisect_left
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,12 @@ from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run, run_files
 from karat.records import dataclass
 from karat.results.depths import depth_of
-from karat.results.differences import PairedComparison, decide
 from karat.results.figures import figure
+from karat.results.pairing import paired
 from karat.results.reading import attainable_value
-from karat.results.words import plural
-from karat.stats.defaults import DRAWS
+from karat.results.words import queries_text
 from karat.verbs.evaluate import evaluate
+from karat.verbs.plan import simulate_equal
 from karat.verbs.validate.cases import holds_cases, ontology_of_cases
 from karat.verbs.validate.configs import explain_shortage
 from karat.verbs.validate.queries import find_segment_fields
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from karat.config.options import Options
+    from karat.gates.gate import Gate
     from karat.results.result import Result, RunResult
 
 DEPTH, MOST = 3, 500
@@ -69,8 +71,10 @@ PER_QUERY = {b"run", b"query_id", b"metric", b"value"}
 WITHOUT_RUNS = "ndcg@10"
 """The metric of the gate where there is no run yet: whatever the gold is, a perfect order has 1."""
 REQUIRED = 0.8
-LEAST_MARGIN, MOST_MARGIN = 0.001, 0.1
-"""Between these, the gate against the baseline allows the smallest loss that the queries can show."""
+MOST_MARGIN = 0.1
+"""Up to this, the gate against the baseline allows the smallest loss that the queries can show."""
+MARGINS = tuple(round(digits * 10.0**power, -power) for power in (-4, -3, -2) for digits in range(10, 100))
+"""From 0.001 to 0.99, of two digits each."""
 MOST_PARTS = 20
 """Segments that one field may make."""
 
@@ -413,26 +417,41 @@ def _baseline_gate(result: Result, run: RunResult, base: RunResult) -> Iterator[
     a run that is significantly worse than the baseline cannot pass.
     """
     metric = result.metrics[-1]
-    how = PairedComparison(base, (), "none", 1 - run.sampling.confidence, None, DRAWS, {}, run.threads, metric)
-    change = next(row for row in decide(how, [run], segments=False) if row.metric == metric)
-    margin = MOST_MARGIN
-    if change.detectable < MOST_MARGIN:
-        margin = max(_round_up(change.detectable), LEAST_MARGIN)
-        reason = f"The smallest loss of {metric} that {plural(change.n, 'query', 'queries')} can show"
-    else:
-        least = f" below {change.size(change.detectable)}" if change.detectable == change.detectable else ""
-        reason = f"{plural(change.n, 'query', 'queries')} cannot show a loss of {metric}{least}: more are needed"
+    least = _smallest_margin(metric, result, run, base)
+    margin = min(least, MOST_MARGIN)
     gate = f"{metric} no worse than baseline by {margin:g}"
     (row,) = judge_gates([parse_gate(gate)], result, [run.name], baseline=base)
+    count = queries_text(row.found.n)
+    if least <= MOST_MARGIN:
+        reason = f"The smallest loss of {metric} that {count} can show"
+    else:
+        below = f" below {least:g}" if math.isfinite(least) else ""
+        reason = f"{count} cannot show a loss of {metric}{below}: more are needed"
     outcome = {"pass": "passes", "fail": "fails"}.get(row.outcome, "is undecided")
     yield f"  # {reason}. Today {run.name} {outcome}: {value_text(row)} {figure_of(row).interval}".rstrip()
     yield f"  - {gate}"
 
 
-def _round_up(margin: float) -> float:
-    """The next number of two significant digits."""
-    step = 10.0 ** (math.floor(math.log10(margin)) - 1) if margin > 0 else 1.0
-    return math.ceil(round(margin / step, 9)) * step
+def _smallest_margin(metric: str, result: Result, run: RunResult, base: RunResult) -> float:
+    """The smallest margin by which a run that is as good as the baseline passes often enough; infinite for none.
+
+    What often enough is says `explain_shortage`, as it does for `karat validate`; `karat plan` simulates the same.
+    """
+    count = len(paired(base, run, [metric]).query_ids)
+    if count < 2:
+        return math.inf
+    equal = simulate_equal(_margin_gate(metric, MOST_MARGIN), result, run, base)
+
+    def is_enough(margin: float) -> bool:
+        gate = _margin_gate(metric, margin)
+        return equal.passes(gate) if equal is not None else not explain_shortage(gate, result, run, base)
+
+    place = bisect_left(MARGINS, True, key=is_enough)
+    return MARGINS[place] if place < len(MARGINS) else math.inf
+
+
+def _margin_gate(metric: str, margin: float) -> Gate:
+    return parse_gate(f"{metric} no worse than baseline by {margin:g}")
 
 
 def _floor(metric: str, low: float, where: str = "") -> str:

@@ -13,8 +13,8 @@ import numpy as np
 from karat.config.options import Options, Settings, takes_options
 from karat.config.reading import Read, find_config, read_config
 from karat.errors import InputError, UsageError
-from karat.gates.evidence import Risk, matching_segments
-from karat.gates.forecast import Chances, GateSetting, forecast
+from karat.gates.evidence import Risk, judge_gates, matching_segments
+from karat.gates.forecast import Chances, GateSetting, Simulation, forecast, simulate
 from karat.gates.language import parse_gate
 from karat.gates.plans import GateForecast, Truth, TruthForecast, WorkItem, choose_truths, right_verdict, work_item
 from karat.gates.wording import label_gate
@@ -34,6 +34,7 @@ from karat.stats.defaults import MIN_UNITS
 from karat.stats.intervals import checked_count, checked_share
 from karat.stats.planning import SIMULATED, Dialogue, Population, find_units
 from karat.stats.power import POWER
+from karat.stats.resample import mean_of
 from karat.verbs.check import Check, check
 from karat.verbs.evaluate import evaluate
 from karat.verbs.warn import gives_warnings
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from karat.gates.judge import JudgedGate
     from karat.results.document import DocumentJson
     from karat.results.remarks import Remark
+    from karat.results.result import RunResult
 
 SIZES = (25, 50, 100, 200, 400, 800, 1600)
 FEW = 25
@@ -256,11 +258,14 @@ class _Wishes:
 
 
 @dataclass(frozen=True)
-class _Rule:
+class Rule:
     """How a config has gates judged."""
 
     risk: Risk | None = None
     correction: str = "bonferroni"
+
+
+DEFAULT_RULE = Rule()
 
 
 @dataclass(frozen=True)
@@ -284,21 +289,21 @@ def _dialogue(icc: float, turns: int) -> Dialogue:
 
 def _judged(
     source: Any, runs: Any, gates: list[Gate], baseline: Any, candidate: Any, options: Options
-) -> tuple[Check, _Rule]:
+) -> tuple[Check, Rule]:
     """The gates, judged with the queries at hand, and the rule that judges them."""
     if isinstance(source, Result) or is_saved(source):
         if runs is not None:
             raise UsageError("a saved result goes alone; evaluate its runs again with the others")
         _need(gates)
         result = source if isinstance(source, Result) else load(os.fspath(source))
-        return check(result, gates, baseline=baseline, candidate=candidate, **options), _Rule()
+        return check(result, gates, baseline=baseline, candidate=candidate, **options), Rule()
     if runs is None:
         is_path = isinstance(source, (str, os.PathLike))
         if is_path and not os.fspath(source).lower().endswith((".yaml", ".yml")) and not os.path.isdir(source):
             check_path(os.fspath(source))  # the name of a saved result
         read = read_config(find_config(os.fspath(source) if is_path else None) if source is None or is_path else source)
         risk = read.config.risk
-        rule = _Rule(Risk(risk.ship, risk.block) if risk else None, read.config.confidence.correction)
+        rule = Rule(Risk(risk.ship, risk.block) if risk else None, read.config.confidence.correction)
         unrecorded = replace(read, config=read.config.model_copy(update={"looks": None}))  # a plan is not a look
         return check(unrecorded, gates, baseline=baseline, candidate=candidate, **options), rule
     _need(gates)
@@ -309,7 +314,7 @@ def _judged(
     result = evaluate(source, runs, list(dict.fromkeys(gate.metric for gate in gates)), settings=settings)
     if baseline is None and len(result.runs) > 1 and any(gate.against == BASELINE for gate in gates):
         baseline = result.runs[0].name
-    return check(result, gates, baseline=baseline, candidate=candidate), _Rule()
+    return check(result, gates, baseline=baseline, candidate=candidate), Rule()
 
 
 def _comparison(runs: Any) -> list[Gate]:
@@ -340,7 +345,7 @@ def _explain_unplannable(gate: Gate) -> str:
     return ""
 
 
-def _cases(judged: Check, gate: Gate, rows: Sequence[JudgedGate], rule: _Rule) -> list[_Case]:
+def _cases(judged: Check, gate: Gate, rows: Sequence[JudgedGate], rule: Rule) -> list[_Case]:
     """The gate in each of its segments, with the values there."""
     basis = rows[0].basis or "none"
     run = judged.result[rows[0].run].on_basis(basis)
@@ -392,6 +397,7 @@ def _forecast_gate(gate: Gate, cases: Sequence[_Case], wishes: _Wishes, notes: l
         observed,
         "conversation" if first.clustered else "query",
         sum(len(p.units) for case, p in zip(cases, populations, strict=True) if _says_spread(case)),
+        wishes.dialogue is not None,
         first.turns,
         first.correlation() if first.clustered else math.nan,
         tuple(case.row.where for case in cases) if gate.every else (),
@@ -453,3 +459,57 @@ def _forecast_truth(
         search = find_units(wishes.power, lambda n: chances(n).ship if right == "SHIP" else chances(n).block)
     value = truth.values[0] if len(set(truth.values)) == 1 else math.nan
     return TruthForecast(truth.label, value, right, tuple(map(chances, wishes.sizes)), search)
+
+
+@dataclass(frozen=True)
+class EqualRun:
+    """Samples as large as the queries at hand of a run that is just as good as the one it is compared with."""
+
+    simulation: Simulation
+    case: _Case
+    change: float
+    """What is then the true change, or difference from the part of the baseline that a gate asks for."""
+
+    @property
+    def units(self) -> int:
+        """How many queries or conversations there are."""
+        return self.simulation.n
+
+    @property
+    def unit(self) -> UnitWord:
+        return self.case.unit
+
+    def passes(self, gate: Gate, power: float = POWER) -> bool:
+        """Whether it passes a gate of this kind often enough."""
+        return self.simulation.chances(gate).ship >= power
+
+    def needed(self, power: float = POWER) -> int | None:
+        """The units with which it passes that often; None where no number within reach is enough."""
+        wishes = _Wishes(None, self.change, power, (), None)
+        truth = Truth("", (self.change,))
+        return _forecast_truth(truth, [self.case], [self.case.population], wishes).needed
+
+
+def simulate_equal(
+    gate: Gate, result: Result, run: RunResult, base: RunResult, rule: Rule = DEFAULT_RULE
+) -> EqualRun | None:
+    """A run that is as good as another, as `plan` simulates it; None where these values do not say how it would vary.
+
+    The gate asks for one thing over all queries, or in one segment.
+    """
+    if _explain_unplannable(gate) or len(gate.ends) > 1:
+        return None
+    rows = judge_gates([gate], result, [run.name], baseline=base, correction=rule.correction, risk=rule.risk)
+    found = rows[0].found if len(rows) == 1 else None
+    if found is None or found.same_lists or found.missing or not found.deviation > 0:
+        return None
+    (case,) = _cases(Check(result, rows, (run.name,), base), gate, rows, rule)
+    population = case.population
+    units = len(population.units)
+    if not _says_spread(case) or population.base is None:
+        return None
+    change = 1.0 if found.scale == "ratio" else (1 - gate.factor) * mean_of(population.base, population.units)
+    try:
+        return EqualRun(simulate(case.setting, population, change, units), case, change)
+    except UsageError:  # every query at hand lost, or won
+        return None

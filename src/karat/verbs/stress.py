@@ -224,7 +224,8 @@ def _negatives(
         negatives = query_fields.id_lists(table, "negatives")
         if not negatives:
             raise UsageError(
-                f"{table.source}: no query has negatives; give the field, or another run to mine them from (mine=)"
+                f"{table.source}: no query has negatives; give the field, or another run to mine them from "
+                "(mine=, --mine RUN)"
             )
         problems = Problems(table.source)
         for q, ids in negatives.items():

@@ -71,12 +71,12 @@ class Curve:
 
     @property
     def knee(self) -> int | None:
-        """The cutoff after which more gives little; for curves that rise."""
+        """The cutoff after which more gives little; for curves that rise (`rises`)."""
         return knee(self.ks, self.values)
 
     @property
     def enough(self) -> int | None:
-        """The smallest cutoff that reaches 98% of the deepest value; for curves that rise."""
+        """The smallest cutoff that reaches 98% of the deepest value; for curves that rise (`rises`)."""
         deepest = self.values[-1]
         if len(self.ks) < 2 or deepest <= 0 or not rises(self.values):
             return None

@@ -53,10 +53,10 @@ def calibrate(
     """
     from karat.errors import InputError
     from karat.report.calibration_markdown import render_calibration
-    from karat.report.files import write_text
+    from karat.report.files import write_json, write_text
     from karat.report.outputs import open_outputs
     from karat.report.terminal import calibrate as view
-    from karat.verbs.judge.calibrate import calibrate_judge, calibration_text, write_calibration
+    from karat.verbs.judge.calibrate import calibrate_judge
 
     fields = [name.strip() for names in by or () for name in names.split(",") if name.strip()]
     with open_outputs({"json": json, "markdown": markdown}) as files:
@@ -64,7 +64,7 @@ def calibrate(
             judgments, labels, judge=judge, queries=queries, by=fields, docs=corpus, runs=run or (), depth=depth
         )
         if json is not None:
-            write_text(calibration_text(calibration), json)
+            write_json(calibration, json)
         if markdown is not None:
             write_text(render_calibration(calibration), markdown)
     quiet = quiet or files.printed
@@ -73,6 +73,6 @@ def calibrate(
     if (refusal := calibration.refusal) is not None:
         raise InputError(refusal)
     if output is not None:
-        write_calibration(calibration, output)
+        calibration.save(output)
         if not quiet:
             typer.echo(f"{output}: calibration of {calibration.judge.label}, fingerprint {calibration.fingerprint}")

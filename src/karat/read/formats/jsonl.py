@@ -93,6 +93,12 @@ def _is_list(value: object) -> bool:
     return isinstance(first, dict) and column(list(first), DOC_NAMES) is not None
 
 
+TAKEN_BACK = (
+    "takes back a label (its grade is null), and gold has one grade for each pair: leave out this line and the earlier "
+    "label of the pair, or name the file with --judgments"
+)
+
+
 def _rows(file: InputFile, role: Role, problems: Problems) -> tuple[list[Row], bool]:
     """Rows with the column names of a table, and whether none has a chunk id."""
     from karat.read.objects import is_finite, text_id
@@ -120,7 +126,9 @@ def _rows(file: InputFile, role: Role, problems: Problems) -> tuple[list[Row], b
             parent = line.get(SUBTOPIC)
             if SUBTOPIC in line and text_id(parent) is None:
                 problems.add(number, f"{SUBTOPIC} must be text or an integer, found {shown(parent)}")
-        if not is_finite(value):
+        if role == "qrels" and value is None and "by" in line and GRADE_NAMES[0] in line:
+            problems.add(number, TAKEN_BACK)
+        elif not is_finite(value):
             problems.add(number, f"{what} must be a finite number in {names[0]!r}, found {shown(value)}")
         elif q is not None and d is not None:
             rows.append((number, q, d, float(value), text_id(parent)))

@@ -30,6 +30,7 @@ from karat.report.html.model import (
     SegmentRow,
 )
 from karat.report.marks import tone_of
+from karat.report.terminal.evaluate import best_runs
 from karat.results.figures import estimate_figure, figure, least_of, p_text
 from karat.results.losses import find_loss
 from karat.results.sampling import NONE
@@ -87,12 +88,14 @@ def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str],
         estimates={
             m: {r.name: estimate(m, r.intervals[m]) for r in result.runs if m in r.values} for m in result.metrics
         },
+        best={m: [result.runs[i].name for i in sorted(best_runs(m, result.runs))] for m in result.metrics},
         changes=[change(c) for c in source.comparisons],
         segments=_segments(result),
         curves=_curves(result),
         rank_labels=RANK_LABELS,
         rank_counts=_rank_counts(result),
         listed=[run.name for run in result.runs if run.top is not None],
+        credited_once=all(run.policy.chunk_credit != "all" for run in result.runs),
         tradeoffs=_tradeoffs(result, primary),
         queries=queries,
         docs=DocTexts(cut_all(list(numbers.known), NAME), _texts(result, docs, numbers.known)),
@@ -180,7 +183,14 @@ def _column(metric: str) -> Column:
     high = m.metric.bounds[1]
     scale = "" if high is not None and high <= 1 else m.metric.unit or metric
     return Column(
-        metric, value_name or metric, m.metric.higher_is_better, decimals, least_of(decimals), m.metric.unit, scale
+        metric,
+        value_name or metric,
+        m.metric.higher_is_better,
+        decimals,
+        least_of(decimals),
+        m.metric.unit,
+        scale,
+        by_gold="gold" in m.needs,
     )
 
 
@@ -206,6 +216,7 @@ def change(row: Decision, shared: SharedLevels | None = None) -> Change:
         p=p_note(row),
         outcome=row.outcome,
         statement=typeset(cut(row.statement, LONGEST)),
+        more_queries=row.more_queries if row.segment is None else "",
         tone=tone_of(row.outcome),
         n=row.n,
         shared="" if shared is None else typeset(str(shared)),
@@ -335,6 +346,7 @@ def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbe
     rows = {name: _first_rows(top, ids) for name, top in tops.items()}
     golds = [_RelevantDocs.of(qrels, runs) for qrels, runs in _golds(result)]
     named = [[tops[name].docs[i] for i in places.tolist()] for name, (places, _) in rows.items()]
+    unscored = _unscored(result, ids)
     codes = numbers.of([*named, *(gold.docs for gold in golds)])
     lists = {name: _lists(tops[name], *own, docs) for (name, own), docs in zip(rows.items(), codes)}
     return QueryColumns(
@@ -344,7 +356,21 @@ def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbe
         values=values,
         lists=[lists.get(run.name) or [([], "", []) for _ in ids] for run in result.runs] if lists else [],
         gold=_gold(result, ids, golds, codes[len(rows) :]) if golds else [],
+        unscored=unscored,
+        lack="answer" if any(lack_answers(run, len(unscored)) for run in result.runs) else "gold",
     )
+
+
+def _unscored(result: Result, ids: Sequence[str]) -> list[int]:
+    """The places of queries that no metric of relevance counts, where the result says which these are."""
+    counted = [run.rankings.query_ids for run in result.runs if run.rankings is not None]
+    scored = set().union(*counted)
+    return [i for i, q in enumerate(ids) if q not in scored] if counted else []
+
+
+def lack_answers(run: RunResult, queries: int) -> bool:
+    """Whether so many queries of a run, which no metric of relevance counts, have no answer; else they have no gold."""
+    return queries <= run.counts.get("no_answer", 0)
 
 
 def _named(value: str | Sequence[str]) -> str | list[str]:

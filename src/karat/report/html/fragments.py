@@ -103,7 +103,7 @@ def diagnosis_text(diagnosis: Diagnosis) -> DiagnosisText:
         diagnosis.run,
         diagnosis.lead,
         [_finding(f, diagnosis.run, number) for number, f in enumerate(diagnosis.findings, start=1)],
-        list(diagnosis.undecided),
+        [(why, [plain(code) for code in codes]) for why, codes in diagnosis.open_questions.items()],
         list(diagnosis.skipped.items()),
         [plain(note) for note in diagnosis.own_notes],
     )

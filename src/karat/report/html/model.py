@@ -47,6 +47,8 @@ class Change(Struct, frozen=True):
     outcome: str
     """What was decided: `better`, `no significant difference`, `too few queries`, …"""
     statement: str
+    more_queries: str
+    """Over all queries: how many of them would detect a difference that is not significant."""
     tone: Tone
     n: int
     shared: str = ""
@@ -66,6 +68,8 @@ class Column(Struct, frozen=True):
     unit: str
     scale: str
     """What values that may share an axis have in common: nothing to say of shares, a unit, or the metric itself."""
+    by_gold: bool
+    """Whether it looks at judgments, so that unjudged docs may have lowered it."""
 
 
 class SegmentRow(Struct, frozen=True):
@@ -118,6 +122,10 @@ class QueryColumns(Struct, frozen=True):
 
     Empty where there is no gold, or no run holds its lists.
     """
+    unscored: list[int]
+    """The places of queries that no metric of relevance counts."""
+    lack: str
+    """What these lack: an answer, or gold."""
 
 
 class DocTexts(Struct, frozen=True):
@@ -146,6 +154,8 @@ class ScriptData(Struct, frozen=True):
     metrics: list[Column]
     estimates: dict[str, dict[str, Estimate]]
     """By metric and run, over all queries."""
+    best: dict[str, list[str]]
+    """By metric: the runs that are best by it."""
     changes: list[Change]
     segments: list[SegmentRow]
     curves: list[CurveLine]
@@ -153,11 +163,13 @@ class ScriptData(Struct, frozen=True):
     rank_counts: list[RankCounts]
     listed: list[str]
     """The runs that hold their lists."""
+    credited_once: bool
+    """Whether a doc counts at its first chunk alone."""
     tradeoffs: list[str]
     queries: QueryColumns
     docs: DocTexts
     findings: dict[str, list[tuple[str, list[int]]]]
-    """By run: each finding of its diagnosis, and the places of the queries that lose by it."""
+    """By run: each finding of its diagnosis, and the places of the queries that it concerns."""
 
 
 class Strip(Struct, frozen=True):
@@ -253,7 +265,8 @@ class DiagnosisText(Struct, frozen=True):
     lead: str
     """What to check first, and how many findings there are."""
     findings: list[FindingText]
-    undecided: list[str]
+    undecided: list[tuple[str, list[str]]]
+    """Why, and the rules that the queries do not decide."""
     skipped: list[tuple[str, list[str]]]
     """What is missing, and the rules that need it."""
     notes: list[str]

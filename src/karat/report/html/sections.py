@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import compress, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.gates.groups import ORDER, GateGroup, group_gates
 from karat.gates.wording import advise, figure_of, note_figures, note_pooling, threshold_text, value_text
 from karat.metrics.grammar import parse
 from karat.report.by_judge import describe_judged
@@ -20,6 +21,7 @@ from karat.report.html.data import (
     change,
     estimate,
     known,
+    lack_answers,
     leading_metrics,
     opponent_of,
     primary_of,
@@ -41,11 +43,11 @@ from karat.report.html.fragments import (
 from karat.report.html.model import Change, Estimate, GateRow, MetricRow, Page, RunText, ScriptData, Strip, Tile
 from karat.report.marks import mark_of
 from karat.report.terminal.evaluate import best_runs
-from karat.report.words import ORDER
+from karat.report.words import COMPARED_ONLY
 from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure, figure
 from karat.results.reading import read_value, value_over
-from karat.results.remarks import few_cases
+from karat.results.remarks import describe_size, few_cases
 from karat.results.segment_changes import describe_shared_units
 from karat.results.words import SharedLevels, plural, queries_text
 
@@ -95,6 +97,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         ("ranking", "Systems", ranked),
         ("gates", "Gates", gates),
         ("change", "Change", script.changes),
+        ("moved", "Broken, fixed", several),
         ("sweep", "Cutoff", script.curves),
         ("metrics", "Metrics", True),
         ("judge", "Judge", judged),
@@ -114,7 +117,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         why=_sentence(source) if source.why else "",
         scope=_scope(source),
         prints=prints_of(source)[:2],
-        tally=_tally(gates),
+        tally=_tally(group_gates(source.gates)),
         remarks=list(source.remarks),
         forced=[difference_text(d) for d in source.forced],
         sections=[(place, label) for place, label, there in sections if there],
@@ -196,7 +199,7 @@ def _title(source: Source, run: str) -> str:
     if source.verdict and run in source.candidates:
         headline = f"{source.verdict}: {headline}"
     elif source.verdict:
-        headline = f"{headline} (not judged; {_verdict_of(source)}: {source.verdict})"
+        headline = f"{headline} ({COMPARED_ONLY}; {_verdict_of(source)}: {source.verdict})"
     parts = (headline, about, "Karat")
     return " · ".join(filter(None, parts))
 
@@ -271,13 +274,12 @@ def _sentence(source: Source) -> str:
 
 def _scope(source: Source) -> str:
     runs = source.result.runs
-    queries = max((r.counts.get("queries", len(r.query_ids)) for r in runs), default=0)
     return " · ".join(
         filter(
             None,
             (
                 cut(plain(source.dataset), WORD),
-                queries_text(queries),
+                describe_size(runs),
                 f"{len(runs)} runs" if len(runs) > 2 else "",
                 f"{runs[0].sampling.level or 'no'} intervals",
                 "not for publication" if any(few_cases(r) is not None for r in runs) else "",
@@ -312,11 +314,11 @@ def _failure(source: Source, metric: str, run: str) -> str:
     return ""
 
 
-def _tally(gates: Sequence[GateRow]) -> list[tuple[str, str]]:
+def _tally(gates: Sequence[GateGroup]) -> list[tuple[str, str]]:
     """How many gates fail, are undecided and pass."""
     words = {"fail": ("gate fails", "gates fail"), "undecided": ("undecided",) * 2, "pass": ("passes", "pass")}
-    counts = {o: sum(g.outcome == o and g.level != "warn" for g in gates) for o in ORDER}
-    warnings = sum(g.level == "warn" and g.outcome != "pass" for g in gates)
+    counts = {o: sum(g.outcome == o and g.gate.level != "warn" for g in gates) for o in ORDER}
+    warnings = sum(g.warning for g in gates)
     tally: list[tuple[str, str]] = [(o, f"{n} {words[o][n != 1]}") for o, n in counts.items() if n]
     return tally + ([("undecided", plural(warnings, "warning"))] if warnings else [])
 
@@ -326,15 +328,12 @@ def _tally(gates: Sequence[GateRow]) -> list[tuple[str, str]]:
 
 def _gates(source: Source, fields: Mapping[str, Sequence[str | list[str]]]) -> list[GateRow]:
     """Gates, the worst first; one for every segment is one row that folds out."""
-    groups: dict[Any, list[JudgedGate]] = {}
     values = {
         f: {v for one in column for v in ([one] if isinstance(one, str) else one)} for f, column in fields.items()
     }
-    for row in source.gates:
-        groups.setdefault((row.run, row.gate), []).append(row)
     out = []
-    for group in groups.values():
-        members = [_gate(row, source, values, in_group=len(group) > 1) for row in group]
+    for group in group_gates(source.gates):
+        members = [_gate(row, source, values, in_group=len(group.rows) > 1) for row in group.rows]
         members.sort(key=lambda g: ORDER.index(g.outcome))
         if len(members) == 1:
             out.append(members[0])
@@ -355,7 +354,7 @@ def _gates(source: Source, fields: Mapping[str, Sequence[str | list[str]]]) -> l
                 link="",
                 outcome=first.outcome,
                 mark=first.mark,
-                note=_sentences(f"{len(members)} segments: {note}", reason, note_pooling(group)),
+                note=_sentences(f"{len(members)} segments: {note}", reason, note_pooling(group.rows)),
                 value=None,
                 text="",
                 ends="",
@@ -367,7 +366,7 @@ def _gates(source: Source, fields: Mapping[str, Sequence[str | list[str]]]) -> l
                 rows=members,
             )
         )
-    return sorted(out, key=lambda g: (g.level == "warn", ORDER.index(g.outcome)))
+    return out
 
 
 def _gate(row: JudgedGate, source: Source, values: Mapping[str, set[str]], *, in_group: bool) -> GateRow:
@@ -416,7 +415,7 @@ def _n_note(row: JudgedGate, source: Source) -> str:
     without = sum(q not in with_gold for q in valued)
     if not without:
         return ""
-    what = "without an answer" if without <= run.counts.get("no_answer", 0) else "without gold"
+    what = "without an answer" if lack_answers(run, without) else "without gold"
     return f"{queries_text(row.found.n)}, {without:,} {what} among them"
 
 

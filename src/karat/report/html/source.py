@@ -19,7 +19,7 @@ from karat.report.html.clean_text import name
 from karat.results.decision_document import read_decision
 from karat.results.decisions import Decision, number
 from karat.results.differences import decide_others
-from karat.results.fingerprints import Difference
+from karat.results.fingerprints import Difference, without_forced
 from karat.results.remarks import Remark
 from karat.results.result import Derived, Result, RunResult
 from karat.results.saved import Saved, load_baseline, load_saved
@@ -89,7 +89,8 @@ def source_of(outcome: Result | Comparison | Check | str | os.PathLike[str]) -> 
 
 
 def _notes(texts: Sequence[str]) -> list[Remark]:
-    return [Remark(text, False) for text in texts]
+    """Notes but for what the page says in its head."""
+    return [Remark(text, False) for text in without_forced(texts)]
 
 
 def _of_check(check: Check) -> Source:

@@ -191,11 +191,8 @@ def describe_languages(languages: Languages) -> str:
     """What the table's averages and marks mean."""
     by = languages.by
     marks = "▲ ▼ and *" if languages.averages else "▲ ▼"
-    against = (
-        f"; {marks} differ from {languages.baseline} at {languages.alpha:g} (Holm over {by}s)"
-        if languages.baseline
-        else ""
-    )
+    how = f" ({languages.family})" if languages.family else ""
+    against = f"; {marks} differ from {languages.baseline} at {languages.alpha:g}{how}" if languages.baseline else ""
     average = f"average: each {by} weighs the same; " if languages.averages else ""
     return f"{average}variance: of the {by}s' means{against}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from karat.gates.groups import ORDER
 from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.report.marks import mark_of
 from karat.report.terminal import components as components_view
@@ -13,7 +14,7 @@ from karat.report.terminal.evaluate import show_judged, show_readings, show_scop
 from karat.report.terminal.layout import Grid
 from karat.report.terminal.tables import show_figures, show_segments
 from karat.report.view import View, view_of
-from karat.report.words import ORDER, OUTCOMES, describe_facts
+from karat.report.words import OUTCOMES, describe_facts
 from karat.results.words import plain, tally_text
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def _gates(view: View, width: int, verbose: bool) -> Grid:
         gate, rows, outcome = group.gate, group.rows, group.outcome
         start = [line(("!", "yellow") if group.warning else (mark_of(outcome), colour_of(outcome)))]
         start += [line(plain(group.run))] if several else []
-        label = line(plain(label_gate(gate)), (f" (warning, {OUTCOMES[outcome]})" if group.warning else "", "dim"))
+        level = f" (warning, {OUTCOMES[outcome]})" if group.warning else " (warn)" if gate.level == "warn" else ""
+        label = line(plain(label_gate(gate)), (level, "dim"))
         if not gate.fields or (len(rows) == 1 and not gate.every):
             table.add_row(*start, label.append(_below(rows[0])), *cells(rows[0]))
             continue

@@ -99,7 +99,9 @@ def counts_text(part: Component) -> str:
     if part.name == "rewriting":
         return f"{queries} of {counts['rewritten']:,} that were rewritten"
     if part.name == "no_answer":
-        return plural(counts["queries"], "query without an answer", "queries without an answer")
+        judged = any("(judged)" in name for name in part.figures) and counts["judged"] < counts["queries"]
+        some = f", {counts['judged']:,} of them judged" if judged else ""
+        return plural(counts["queries"], "query without an answer", "queries without an answer") + some
     if part.name == "entities":
         return f"{counts['right']:,} right of {counts['found']:,} found and {counts['gold']:,} in the gold; {queries}"
     return queries

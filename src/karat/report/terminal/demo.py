@@ -8,11 +8,11 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from karat.gates.groups import group_gates
 from karat.report.marks import mark_of
 from karat.report.terminal import bench as bench_view
 from karat.report.terminal import check as check_view
 from karat.report.terminal.console import colour_of, console, grid, line
-from karat.report.view import group_gates
 from karat.results.figures import estimate_figure
 from karat.results.words import plain, round_up
 
@@ -47,10 +47,9 @@ def show(demo: Demo) -> None:
         out.print(line(f"  {plain(row.candidate):<10} {row.figure.sentence:<24}  {conclude(row, 'questions')}"))
     out.print(line("\nWhere", style="bold"))
     out.print(_where(demo))
-    if demo.bench.languages is not None:
-        out.print()
-        out.print(bench_view.languages_table(demo.bench.languages))
-        out.print(line(bench_view.describe_languages(demo.bench.languages), style="dim"))
+    out.print()
+    out.print(bench_view.languages_table(demo.languages))
+    out.print(line(bench_view.describe_languages(demo.languages), style="dim"))
     _verdict(demo, out)
     _next(demo, out)
 

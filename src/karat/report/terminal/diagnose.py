@@ -31,8 +31,8 @@ def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
         out.print(note(plain(remark.text), serious=remark.serious))
     for text in diagnosis.own_notes:
         out.print(line(plain(text), style="dim"), soft_wrap=True)
-    if diagnosis.undecided:
-        out.print(line(f"not checked, too few queries: {', '.join(diagnosis.undecided)}", style="dim"), soft_wrap=True)
+    for reason, codes in diagnosis.open_questions.items():
+        out.print(line(f"undecided: {plain(', '.join(codes))} ({reason})", style="dim"), soft_wrap=True)
     for reason, codes in diagnosis.skipped.items():
         out.print(line(plain(f"skipped: {', '.join(codes)} ({reason})"), style="dim"), soft_wrap=True)
 

@@ -15,7 +15,8 @@ from karat.results.depths import depth_of, find_depth_gap
 from karat.results.figures import SAME, estimate_figure, figure, variance_figure
 from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
-from karat.results.words import FEW_MARK, conventions_text, describe_few, queries_text, segment_text
+from karat.results.remarks import describe_size
+from karat.results.words import FEW_MARK, conventions_text, describe_few, segment_text
 from karat.results.words import plain as plain
 
 if TYPE_CHECKING:
@@ -198,10 +199,9 @@ def show_remarks(out: Output, result: Result, gold: str, verbose: bool) -> None:
 
 def show_scope(out: Output, result: Result, gold: str, *, saved: bool = False) -> None:
     """Over which queries and by which conventions the values are; of a `saved` result, `gold` is its file."""
-    queries = sorted({run.counts["queries"] for run in result.runs})
     sampling = result.runs[0].sampling
     conventions = {"intervals": sampling.level or "none", "score_precision": "float64", **result.conventions}
-    count = queries_text(queries[0]) if len(queries) == 1 else f"{queries[0]:,}–{queries[-1]:,} queries"
+    count = describe_size(result.runs)
     source = f"{'saved result' if saved else 'gold'} {plain(os.path.basename(gold))}" if gold else "no gold"
     out.print(
         line(f"{count} · {source} · {order_text(result.runs)} · {plain(conventions_text(conventions))}", style="dim")

@@ -7,7 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 from karat.errors import UsageError, nearest
-from karat.metrics import DEFAULT_METRICS, Metric, all_metrics, lookup, parse
+from karat.metrics import DEFAULT_METRICS, Metric, all_metrics, parse, parse_all
+from karat.metrics.registry import resolve
 from karat.report.terminal.console import console, line
 from karat.report.terminal.layout import Grid
 
@@ -61,7 +62,10 @@ def as_json(name: str | None) -> str:
 
 
 def _metric(name: str) -> Metric:
-    return parse(name).metric if any(c in name for c in "@(.") else lookup(name)
+    """The metric of a name, which may lack its cutoff and what else a measure needs, or of a whole measure's."""
+    known = resolve(name)
+    metrics = [known[0]] if known is not None else list(dict.fromkeys(m.metric for m in parse_all(name)))
+    return metrics[0] if len(metrics) == 1 else parse(name).metric
 
 
 def show_all(purpose: str | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from karat.metrics.grammar import PRIMARY, parse
 from karat.records import dataclass
 from karat.report.terminal.console import grid, head_of, lay_runs, line, note_without_intervals, wrapped
+from karat.report.words import COMPARED_ONLY
 from karat.results.figures import estimate_figure
 from karat.results.sampling import split_fields
 from karat.results.words import BASELINE, FEW_MARK, SharedLevels, describe_few, plain, plural, segment_text
@@ -68,7 +69,7 @@ def _columns(view: View) -> tuple[list[_Column], list[list[_Column]], list[str]]
     rest = [s for s in view.systems if not s.role]
     if len(view.result.runs) > FEW_RUNS:
         return first, groups, [s.name for s in rest]
-    return first, [*groups, *([_Column(s.name, "not judged", s.run)] for s in rest)], []
+    return first, [*groups, *([_Column(s.name, COMPARED_ONLY, s.run)] for s in rest)], []
 
 
 def _delta_column(view: View, system: System) -> _Column:

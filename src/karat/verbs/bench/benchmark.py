@@ -431,7 +431,7 @@ class _Job:
             settings = settings.change(ontology=self.dataset.ontology)
         logs = {name: read_run(path, name=name) for name, path in runs.logs.items()}
         unknown = {} if self.dataset.entries else unknown_ids(logs, runs.corpora)
-        notes = [*runs.notes, *list_warnings(self.dataset, unknown, metrics, self.k)]
+        notes = [*runs.notes, *list_warnings(self.dataset, unknown, metrics, self.k, settings.data.ontology)]
         needs = {need for m in metrics for need in m.needs}
         if needs & {"embeddings", "gold_embeddings"} and settings.data.embeddings is None:
             settings = settings.change(**make_vectors(self.dataset, logs, runs.retrievers, runs.corpora, self.store))

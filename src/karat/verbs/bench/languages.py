@@ -9,6 +9,7 @@ different terms, and have no average at all.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +47,7 @@ class Cell:
     n: int
     delta: float = math.nan
     p: float = math.nan
-    """Of the paired test, adjusted over all languages of this system (Holm)."""
+    """Of the paired test, adjusted as `Languages.family` says."""
     significant: bool = False
 
 
@@ -80,6 +81,8 @@ class Languages:
     """What a column is: a language, or a dataset."""
     averages: bool = True
     """Whether there is an average over the columns."""
+    family: str = ""
+    """What p was adjusted over; empty where nothing is tested."""
 
     @property
     def scale(self) -> ChangeScale:
@@ -94,14 +97,17 @@ class Languages:
             alpha=self.alpha,
             average=f"of the {self.by}s' means" if self.averages else UNSET,
             scale="ratio" if self.scale == "ratio" else UNSET,
+            family=self.family or UNSET,
             systems=[_row_json(row, averages=self.averages) for row in self.rows],
         )
 
 
-def over_languages(parts: Sequence[DatasetBench]) -> tuple[Languages, ...]:
+def over_languages(parts: Sequence[DatasetBench], decisions: Sequence[Decision] | None = None) -> tuple[Languages, ...]:
     """A table over all languages of all datasets for each metric, the primary one first; none for one language alone.
 
-    Only the primary metric is tested against the baseline: of the others, comparisons of each dataset tell more.
+    Only the primary metric is tested against the baseline: of the others, comparisons of each dataset tell more. The
+    languages of one dataset are segments, and were decided with them, by its comparison or by these `decisions`;
+    datasets of their own are adjusted here, over those of each system.
     """
     first, comparison = parts[0].result, parts[0].comparison
     primary = PRIMARY if PRIMARY in first.metrics else first.metrics[0]
@@ -116,8 +122,9 @@ def over_languages(parts: Sequence[DatasetBench]) -> tuple[Languages, ...]:
     shared = [m for m in first.metrics if all(m in run.values for run in runs)]
     for metric in (primary, *(m for m in shared if m != primary)):
         baseline = comparison.baseline if comparison is not None and metric == primary else None
-        rows = tuple(_row(run.name, parts, places, metric, baseline, alpha, averages=averages) for run in first.runs)
-        tables.append(Languages(metric, baseline, tuple(places), rows, alpha, by, averages))
+        columns = _Columns(parts, places, metric, baseline, alpha, averages, decisions)
+        rows = tuple(columns.row(run.name) for run in first.runs)
+        tables.append(Languages(metric, baseline, tuple(places), rows, alpha, by, averages, columns.family(by, rows)))
     return tuple(tables)
 
 
@@ -142,56 +149,77 @@ def _places(parts: Sequence[DatasetBench]) -> dict[str, tuple[DatasetBench, str 
     return out
 
 
-def _row(
-    system: str,
-    parts: Sequence[DatasetBench],
-    places: Mapping[str, tuple[DatasetBench, str | None]],
-    metric: str,
-    baseline: str | None,
-    alpha: float,
-    *,
-    averages: bool,
-) -> Across:
-    cells, pairs = [], []
-    for place, (part, language) in places.items():
-        run = part.result[system]
-        if language is None:
-            interval = run.intervals[metric]
-        else:
-            interval = next(s for s in run.segments if dict(s.by) == {FIELD: language}).metrics[metric]
-        decision = _find_decision(part, system, metric, language) if baseline is not None else None
-        pairs.append(decision)
-        delta = decision.delta if decision is not None else math.nan
-        p = decision.p[decision.decided_by] if decision is not None else math.nan
-        cells.append(Cell(place, interval.estimate, interval.low, interval.high, interval.n, delta, p))
-    if system != baseline and baseline is not None:
-        adjusted = holm([1.0 if c.p != c.p else c.p for c in cells])
-        cells = [
-            Cell(c.place, c.mean, c.low, c.high, c.n, c.delta, math.nan if c.p != c.p else float(p), bool(p < alpha))
-            for c, p in zip(cells, adjusted, strict=True)
-        ]
-    defined = [c for c in cells if c.mean == c.mean]
-    means = [c.mean for c in defined]
-    statistic = statistic_of(parse(metric))
-    over = statistic if statistic.change == "ratio" else Statistic()
-    average = over.figure(np.array(means)) if averages else math.nan
-    variance = float(np.var(means, ddof=1)) if len(means) > 1 else math.nan
-    lowest = min(defined, key=lambda c: c.mean).place if defined else ""
-    shifts = [p.shift_interval for p in pairs if p is not None]
-    if not averages or system == baseline or not shifts or len(shifts) < len(cells):
-        return Across(system, tuple(cells), average, variance, lowest)
-    shift = average_intervals(shifts, independent=_independent(parts))
-    p = p_of_interval(shift, parts[0].result.runs[0].sampling.confidence)
-    figures = (shift.estimate, shift.low, shift.high)
-    delta, low, high = map(math.exp, figures) if statistic.change == "ratio" else figures
-    return Across(system, tuple(cells), average, variance, lowest, delta, low, high, p, p < alpha)
+@dataclass(frozen=True)
+class _Columns:
+    """The languages or datasets of a table, and what was decided of systems in each."""
 
+    parts: Sequence[DatasetBench]
+    places: Mapping[str, tuple[DatasetBench, str | None]]
+    metric: str
+    baseline: str | None
+    alpha: float
+    averages: bool
+    decisions: Sequence[Decision] | None
 
-def _find_decision(part: DatasetBench, system: str, metric: str, language: str | None) -> Decision | None:
-    if part.comparison is None:
-        return None
-    key = (system, metric, {} if language is None else {FIELD: language})
-    return next((r for r in part.comparison.rows if (r.candidate, r.metric, dict(r.segment or {})) == key), None)
+    def row(self, system: str) -> Across:
+        """One system over all columns."""
+        cells, pairs = [], []
+        for place, (part, language) in self.places.items():
+            run = part.result[system]
+            if language is None:
+                interval = run.intervals[self.metric]
+            else:
+                interval = next(s for s in run.segments if dict(s.by) == {FIELD: language}).metrics[self.metric]
+            decision = self._decision(part, system, language)
+            pairs.append(decision)
+            cell = Cell(place, interval.estimate, interval.low, interval.high, interval.n)
+            if decision is not None:
+                p = decision.p_adjusted if self._one_dataset else decision.p[decision.decided_by]
+                cell = replace(cell, delta=decision.delta, p=p, significant=decision.significant)
+            cells.append(cell)
+        if not self._one_dataset and system != self.baseline and self.baseline is not None:
+            adjusted = holm([1.0 if c.p != c.p else c.p for c in cells])
+            cells = [
+                replace(c, p=math.nan if c.p != c.p else float(p), significant=bool(p < self.alpha))
+                for c, p in zip(cells, adjusted, strict=True)
+            ]
+        defined = [c for c in cells if c.mean == c.mean]
+        means = [c.mean for c in defined]
+        statistic = statistic_of(parse(self.metric))
+        over = statistic if statistic.change == "ratio" else Statistic()
+        average = over.figure(np.array(means)) if self.averages else math.nan
+        variance = float(np.var(means, ddof=1)) if len(means) > 1 else math.nan
+        lowest = min(defined, key=lambda c: c.mean).place if defined else ""
+        shifts = [p.shift_interval for p in pairs if p is not None]
+        if not self.averages or system == self.baseline or not shifts or len(shifts) < len(cells):
+            return Across(system, tuple(cells), average, variance, lowest)
+        shift = average_intervals(shifts, independent=_independent(self.parts))
+        p = p_of_interval(shift, self.parts[0].result.runs[0].sampling.confidence)
+        figures = (shift.estimate, shift.low, shift.high)
+        delta, low, high = map(math.exp, figures) if statistic.change == "ratio" else figures
+        return Across(system, tuple(cells), average, variance, lowest, delta, low, high, p, p < self.alpha)
+
+    def family(self, by: str, rows: Sequence[Across]) -> str:
+        """What the p of cells was adjusted over; nothing where no cell was tested."""
+        if not any(cell.p == cell.p for row in rows for cell in row.cells):
+            return ""
+        if not self._one_dataset:
+            return f"Holm over {by}s"
+        places = [(row.system, *self.places[cell.place]) for row in rows for cell in row.cells]
+        decisions = (self._decision(part, system, language) for system, part, language in places)
+        return " and ".join(dict.fromkeys(str(d.family) for d in decisions if d is not None and d.family is not None))
+
+    @property
+    def _one_dataset(self) -> bool:
+        return len(self.parts) == 1
+
+    def _decision(self, part: DatasetBench, system: str, language: str | None) -> Decision | None:
+        """What was decided of a system in a column; None of the baseline, and where nothing is compared."""
+        if part.comparison is None or self.baseline is None:
+            return None
+        key = (system, self.metric, {} if language is None else {FIELD: language})
+        rows = part.comparison.rows if self.decisions is None else self.decisions
+        return next((r for r in rows if (r.candidate, r.metric, dict(r.segment or {})) == key), None)
 
 
 def _independent(parts: Sequence[DatasetBench]) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from karat.errors import shown
 from karat.model.docs import TEXT_FIELDS, Docs
-from karat.model.ids import unmatched_gold
 from karat.model.run import OrderedLists, Run
+from karat.verbs.data_notes import find_unmatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 
 
 def list_warnings(
-    dataset: Dataset, unknown: Mapping[str, Sequence[str]], measures: Sequence[Measure], k: int
+    dataset: Dataset, unknown: Mapping[str, Sequence[str]], measures: Sequence[Measure], k: int, ontology: Any = None
 ) -> list[str]:
-    """All warnings, in words; `unknown` is what `unknown_ids` returns."""
-    return [*dataset.notes, *_gold(dataset), *_texts(dataset.corpus), *_unknown(unknown), *_cutoffs(measures, k)]
+    """All warnings, in words; `unknown` is what `unknown_ids` returns. With an `ontology`, docs are its terms."""
+    return [
+        *dataset.notes,
+        *_gold(dataset, ontology),
+        *_texts(dataset.corpus),
+        *_unknown(unknown),
+        *_cutoffs(measures, k),
+    ]
 
 
 def unknown_ids(runs: Mapping[str, Run], corpora: Mapping[str, Corpus]) -> dict[str, list[str]]:
@@ -42,12 +48,18 @@ def _unknown(unknown: Mapping[str, Sequence[str]]) -> Iterator[str]:
         yield f"{name}: returned {count} not in the corpus: {_some(ids)}; is it the same corpus?"
 
 
-def _gold(dataset: Dataset) -> Iterator[str]:
+def _gold(dataset: Dataset, ontology: Any) -> Iterator[str]:
     """Gold that no retriever can find."""
     if dataset.notes:  # they say it of terms
         return
-    corpus = dataset.corpus
-    if unmatched := unmatched_gold(dataset.qrels, Docs({id: {} for id in corpus.ids}, corpus.parents)):
+    qrels, terms, docs = dataset.qrels, None, Docs({id: {} for id in dataset.corpus.ids}, dataset.corpus.parents)
+    if ontology is not None:
+        from karat.align.term_ids import gold_of_terms
+        from karat.ontology.load import open_ontology
+
+        terms = open_ontology(ontology)
+        qrels = gold_of_terms(qrels, terms).qrels
+    if unmatched := find_unmatched(qrels, docs, terms):
         yield f"gold: {unmatched.note}. See: karat validate"
 
 

@@ -126,7 +126,7 @@ def _funnel(material: Material) -> Component:
     )
     skips = [q for q in part.per_query if q in traces and traces[q].retrieved is False]
     skipped = sum(is_relevant(grade, material.rel) for q in skips for grade in gold[q].values())
-    notes = [*part.notes]
+    notes = [*part.notes, *material.note_absent(material.answerable, "never retrieved")]
     if not material.log.stage_names:
         notes.append(f"no line has stages: what was lost before the final list counts as {NEVER}")
     if skipped:
@@ -193,6 +193,8 @@ def _entities(material: Material) -> Component:
     if material.policy.missing == "zero":  # a query that the log lacks found nothing
         links |= {q: () for q in gold if q not in traces}
     part = entity_part.entity_metrics(links, gold, estimator=material.estimator)
+    if material.policy.missing == "zero":
+        part = replace(part, notes=(*part.notes, *material.note_absent(gold, "without entities")))
     return _with_lacking(part, material, "entities", gold.keys() - links.keys(), "left out")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from karat.results.remarks import data_remarks
 from karat.results.result import RunResult
 from karat.results.sampling import sampling
 from karat.results.values import measure_rankings
+from karat.results.words import queries_text
 from karat.stats.defaults import DRAWS
 from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.components.estimator import Estimator
@@ -95,6 +96,13 @@ class Material:
         without, skip = set(self.no_answer), self.policy.empty_gold == "skip"
         gold = {q: self.gold.for_query(q) for q in self.gold.query_ids if q not in without}
         return {q: g for q, g in gold.items() if not skip or any(is_relevant(grade) for grade in g.values())}
+
+    def note_absent(self, queries: Iterable[str], outcome: str) -> list[str]:
+        """How many of these queries the log lacks, and what they count as; nothing where it has all."""
+        assert self.log is not None
+        count = sum(q not in self.log.traces for q in queries)
+        outcome = "left out" if self.policy.missing == "skip" else f"counted as {outcome}"
+        return [f"{outcome}: {queries_text(count)} without a line"] if count else []
 
     def parent(self, doc: str) -> str:
         """The id that gold is matched with: the doc of a chunk where gold is by doc."""

@@ -18,7 +18,7 @@ def measure(material: Material) -> Component:
     """recall@k and ndcg@k at both levels; a gold doc is as relevant as its best chunk."""
     total = len(material.gold.docs)
     if material.at_doc or all(material.doc_of(id) == id for id in material.gold.docs):
-        why = "the gold names docs" if material.at_doc else f"0 of {total} gold ids belong to another doc"
+        why = "the gold names docs" if material.at_doc else f"0 of {total} judgments are of chunks"
         return Component("levels", missing=f"needs gold by chunk, such as d12{material.policy.separator}p6: {why}")
     names = [f"recall@{material.k}", f"ndcg@{material.k}"]
     chunk = replace(material.measure(material.run, names), name="chunk")

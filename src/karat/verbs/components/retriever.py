@@ -36,6 +36,7 @@ def measure(material: Material) -> Component:
         notes.append(f"{without} of {len(log)} lines lack stage {first!r} and are left out")
     if deepest < 100:
         notes.append(f"stage {first!r} holds at most {deepest} docs of a query: deeper cutoffs add nothing")
+    notes += material.note_absent(material.answerable, "empty lists")
     return Component(
         "retriever",
         figures={name: result.intervals[name] for name in METRICS},

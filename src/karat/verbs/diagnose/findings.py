@@ -25,6 +25,8 @@ FEW = 25
 """With fewer queries, that nothing is found says nothing."""
 OF_REST = " here − that of the rest"
 """Ends the name of a difference between the queries in question and the others."""
+SEGMENT = "segment"
+"""The rule that compares segments."""
 LINKED = 20
 """How many queries of a finding the JSON names."""
 
@@ -127,8 +129,8 @@ class Diagnosis(Tabular):
     findings: tuple[Finding, ...]
     unchecked: Mapping[str, str]
     """By code of a rule that could not be applied: why."""
-    undecided: tuple[str, ...]
-    """Codes of rules for which there are too few queries."""
+    undecided: Mapping[str, str]
+    """By code of a rule that these queries do not decide: why."""
     measured: tuple[Evidence, ...]
     """The main values, to show when nothing is wrong."""
     thresholds: Mapping[str, float]
@@ -140,6 +142,8 @@ class Diagnosis(Tabular):
     """Which values rest on a judge's grades, and why others do not."""
     remarks: tuple[Remark, ...] = ()
     """What else is odd about the data, as an evaluation says it."""
+    undecided_segments: tuple[str, ...] = ()
+    """Segments with a gap that may be small, although it is surely one and looks large."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -154,10 +158,13 @@ class Diagnosis(Tabular):
     @property
     def skipped(self) -> dict[str, list[str]]:
         """The rules that could not be applied, by the reason."""
-        reasons: dict[str, list[str]] = {}
-        for code, reason in self.unchecked.items():
-            reasons.setdefault(reason, []).append(code)
-        return reasons
+        return _by_reason(self.unchecked)
+
+    @property
+    def open_questions(self) -> dict[str, list[str]]:
+        """The rules that these queries do not decide, by the reason; one with the segments that it is open for."""
+        names = f" ({'; '.join(self.undecided_segments)})"
+        return _by_reason({c + names if c == SEGMENT else c: reason for c, reason in self.undecided.items()})
 
     @property
     def healthy(self) -> bool:
@@ -223,6 +230,7 @@ class Diagnosis(Tabular):
             "findings": [f.as_json() for f in self.findings],
             "unchecked": dict(self.unchecked),
             "undecided": list(self.undecided),
+            **({"undecided_segments": list(self.undecided_segments)} if self.undecided_segments else {}),
             "measured": [e.as_json() for e in self.measured],
             "thresholds": dict(self.thresholds),
             **(self._judge_json() if self.judge is not None else {}),
@@ -237,3 +245,11 @@ class Diagnosis(Tabular):
             "scale": self.judge.scale,
         }
         return {"judge": judge, "notes": list(self.own_notes)}
+
+
+def _by_reason(rules: Mapping[str, str]) -> dict[str, list[str]]:
+    """The codes of rules by the reason of each."""
+    reasons: dict[str, list[str]] = {}
+    for code, reason in rules.items():
+        reasons.setdefault(reason, []).append(code)
+    return reasons

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,8 @@ MAIN = ("recall@5", "recall@10", "ndcg@10", "mrr", "pool", "judged@10", "fresh@5
 THIN_FOR_RULE = "rests on the gold alone, which judges too few docs of the top 10"
 FEW_LEFT = 5
 """Rules are not asked of fewer queries than this."""
+TOO_FEW, NEAR = f"fewer than {FEW_LEFT} queries are left", "the interval holds the threshold"
+"""Why a rule is undecided."""
 
 
 def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -> Diagnosis:
@@ -30,7 +32,8 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
     in_scope = int(view.before_gate().rows.sum())
     findings: list[Finding] = []
     unchecked: dict[str, str] = {}
-    undecided: list[str] = []
+    undecided: dict[str, str] = {}
+    open_segments: tuple[str, ...] = ()
     gold_is_thin = False
     for rule in RULES:
         if any(f.code in rule.unless for f in findings):
@@ -42,18 +45,20 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
         if rule.code == THIN_GOLD and lack is None and signals.by_judge:
             gold_is_thin = bool(_state(rule, view, limits))
         if rule.by_judge and _lacking(rule, signals, signals.by_judge) is None:
-            confirmed, open_question, _ = _ask(rule, view.with_judge(), limits)  # the next rule has its own view
+            answer = _ask(rule, view.with_judge(), limits)  # the next rule has its own view
         elif rule.before_gate and lack is None:
-            confirmed, open_question, _ = _ask(rule, view.before_gate(), limits)
+            answer = _ask(rule, view.before_gate(), limits)
         elif lack is None:
-            confirmed, open_question, view = _ask(rule, view, limits)
+            answer = _ask(rule, view, limits)
+            view = answer.view
         else:
             unchecked[rule.code] = lack
             continue
-        findings += confirmed
+        findings += answer.findings
+        open_segments += answer.open_segments
         # Of many small segments one is always open, so that this would say nothing.
-        if open_question and not confirmed and rule.over != "segments":
-            undecided.append(rule.code)
+        if answer.open_segments or (answer.why_open and not answer.findings and rule.over != "segments"):
+            undecided[rule.code] = answer.why_open
     if not whole.rows.all():
         whole = View(signals, np.ones(len(signals), dtype=bool), signals.values, signals.by_judge)
     main = whole.with_judge()
@@ -66,29 +71,43 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
         in_scope,
         ordered,
         unchecked,
-        tuple(undecided),
+        undecided,
         main_figures,
         limits,
         signals.mismatches,
         signals.judge,
         signals.notes,
         signals.remarks,
+        open_segments,
     )
 
 
-def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Finding], bool, View]:
-    """What a rule finds, whether the intervals leave it open, and the view of the rules after it."""
+class _Answer(NamedTuple):
+    """What a rule finds, why it stays open if it does, and the view of the rules after it."""
+
+    findings: list[Finding]
+    why_open: str
+    view: View
+    open_segments: tuple[str, ...] = ()
+    """Segments with a gap that is beyond the threshold as measured, and surely one, but not surely as large.
+
+    Others say nothing: of many small segments one is always open.
+    """
+
+
+def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> _Answer:
+    """What a rule says of these queries."""
     if not rule.when:
         mask = rule.loss(view) > 0
         if not mask.any():
-            return [], False, view
+            return _Answer([], "", view)
         subject = f"{int(mask.sum()):,} of {len(mask):,}"
-        return [_finding(rule, view, limits, subject=subject)], False, view.without(mask, rule.code)
+        return _Answer([_finding(rule, view, limits, subject=subject)], "", view.without(mask, rule.code))
     findings: list[Finding] = []
-    open_question = bool(view.rows.sum() < FEW_LEFT)
+    why_open, states = TOO_FEW if view.rows.sum() < FEW_LEFT else "", list[tuple[View, bool | None]]()
     while view.rows.sum() >= FEW_LEFT:
         states = [(one, _state(rule, one, limits)) for one in _views(rule, view)]
-        open_question |= any(state is None for _, state in states)
+        why_open = NEAR if any(state is None for _, state in states) else why_open
         confirmed = [one for one, state in states if state and not (rule.needs_loss and not rule.loss(one).any())]
         if not confirmed:
             break
@@ -100,7 +119,20 @@ def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Find
             view = view.with_newer_dropped()
         if rule.over != "segments":
             break
-    return findings, open_question, view
+    seem = (one for one, state in states if state is None and rule.over == "segments" and _seems(rule, one, limits))
+    return _Answer(findings, why_open, view, tuple(one.subject for one in seem))
+
+
+def _seems(rule: Rule, view: View, limits: Mapping[str, float]) -> bool:
+    """Whether all differences are beyond their thresholds as measured, and differences of this direction at all."""
+    for bound in rule.when:
+        interval = view.interval(bound.value)
+        if interval is None:
+            return False
+        exact = replace(interval, low=interval.estimate, high=interval.estimate)
+        if not (bound.holds(exact, limits[bound.threshold]) and bound.holds(interval, 0.0)):
+            return False
+    return True
 
 
 def _lacking(rule: Rule, signals: Signals, judged: Collection[str] = ()) -> str | None:
@@ -167,8 +199,9 @@ def _finding(rule: Rule, view: View, limits: Mapping[str, float], *, subject: st
         mine = replace(view, rows=view.inside)
         inside = (_evidence(mine, name) for name in rule.shows_inside)
         evidence += [replace(e, value=f"{e.value} here") for e in inside if e is not None]
-    order = np.lexsort((view.ndcg, -loss))
-    queries = tuple(view.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)
+    concern = rule.concerns(view) if rule.concerns is not None else loss
+    order = np.lexsort((view.ndcg, -concern, -loss))
+    queries = tuple(view.query_ids[i] for i in order.tolist() if concern[i] > 1e-9)
     weight = max(0.0, float(mean_of(loss, view.units)))
     texts = (rule.code, rule.title, subject or view.subject)
     scope = view.scope if rule.when else f"all {len(loss):,} queries"

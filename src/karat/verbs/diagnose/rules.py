@@ -19,6 +19,7 @@ from karat.errors import InputError, UsageError, nearest
 from karat.records import dataclass
 from karat.stats.intervals import ALL_EQUAL
 from karat.stats.resample import mean_of
+from karat.verbs.diagnose.findings import SEGMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -142,6 +143,8 @@ class Rule:
     """Advice that comes first where most of what these queries miss in the top 5 is in the pool."""
     before_gate: bool = False
     """Whether it is asked of the queries that the retrieval gate skips, too."""
+    concerns: Callable[[View], Floats] | None = None
+    """Above 0 for the queries that it concerns, where these are more than those that lose by it."""
     needs_loss: bool = False
     """Whether it is no finding where no query loses anything by it."""
     by_judge: bool = False
@@ -175,6 +178,11 @@ def _in_question(view: View) -> Floats:
 def _not_in_pool(view: View) -> Floats:
     """What the top 5 lack even if the pool is in perfect order."""
     return _of_rows(view, 1.0 - view.values.get("reachable of docs", view.values["reachable"]))
+
+
+def _missed_by_pool(view: View) -> Floats:
+    """The share of a query's relevant docs that are not in the pool, also where the others fill the top 5."""
+    return _of_rows(view, 1.0 - view.values.get("pool of docs", view.values["pool"]))
 
 
 def _lost_by_reranking(view: View) -> Floats:
@@ -247,7 +255,7 @@ RULES: tuple[Rule, ...] = (
         claims=True,
     ),
     Rule(
-        "segment",
+        SEGMENT,
         "One group of queries has a much lower recall than the rest",
         (Bound("gap", "low", "segment.gap"),),
         _in_question,
@@ -301,6 +309,7 @@ RULES: tuple[Rule, ...] = (
             "raise the raw k",
         ),
         shows=("pool",),
+        concerns=_missed_by_pool,
         needs_loss=True,
     ),
     Rule(
@@ -315,6 +324,7 @@ RULES: tuple[Rule, ...] = (
             "read some of these docs: if the chunker splits or drops what answers the query, fix it first",
         ),
         unless=("chunker", "retriever"),
+        concerns=_missed_by_pool,
         needs_loss=True,
     ),
     Rule(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError, nearest, shown
 from karat.judge.calibration import Calibration, Trait, calibrate
-from karat.judge.calibration_document import describe_calibration
 from karat.judge.judgments import Judgment, read_judgments, rows_of_model
 from karat.judge.pool import DEPTH, find_best_ranks
 from karat.model.policy import Policy
@@ -16,7 +14,6 @@ from karat.read.objects import build_qrels
 from karat.read.queries import read_queries
 from karat.read.sources import read_run, run_files
 from karat.stats.defaults import CONFIDENCE
-from karat.store.codec import as_plain, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +35,7 @@ def calibrate_judge(
 
     `by` names fields of the queries, to show the judge's bias for each value; `runs` are what systems returned, to show
     whether the judge favours one, and orders them as people do; `docs` are the texts, to show whether it favours long
-    ones.
+    ones. What it returns is saved with `save(path)`, and goes to `evaluate(…, calibration=…)` as it is.
     """
     own = read_judgments(judgments)
     rows = rows_of_model(own, judge)
@@ -57,16 +54,6 @@ def calibrate_judge(
         depth=depth,
         confidence=confidence,
     )
-
-
-def write_calibration(calibration: Calibration, path: str) -> None:
-    """Save a calibration with the fingerprint of its judge."""
-    write_document(describe_calibration(calibration), path)
-
-
-def calibration_text(calibration: Calibration) -> str:
-    """The same document as text."""
-    return json.dumps(as_plain(describe_calibration(calibration)), ensure_ascii=False, indent=2) + "\n"
 
 
 def _by_query(rows: Sequence[Judgment]) -> dict[str, dict[str, int]]:

@@ -21,7 +21,7 @@ from karat.config.checks import (
 from karat.config.reading import Read, read_config
 from karat.errors import InputError, KaratError, Problem, nearest
 from karat.gates.attainable import refuse_impossible
-from karat.gates.evidence import judge_gates
+from karat.gates.evidence import Risk, judge_gates
 from karat.gates.judge import count_needed_queries
 from karat.gates.units import describe_direction
 from karat.metrics.component_figures import is_component_figure
@@ -29,10 +29,11 @@ from karat.metrics.grammar import parse
 from karat.read.sources import run_files
 from karat.results.pairing import paired
 from karat.results.saved import load_baseline
-from karat.results.words import BASELINE, condition_text, independent_text, round_up, segment_text
+from karat.results.words import BASELINE, condition_text, independent_text, round_up, segment_text, units_text
 from karat.stats.intervals import clopper_pearson
 from karat.stats.resample import mean_of
 from karat.verbs.check import evaluate_config
+from karat.verbs.plan import DEFAULT_RULE, Rule, simulate_equal
 from karat.verbs.validate.findings import LintFinding, list_some, make_finding, make_role_conflict, many
 from karat.verbs.validate.tables import place
 
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from karat.gates.judge import GateEvidence, JudgedGate
     from karat.results.result import Result, RunResult
     from karat.verbs.validate.roles import FileRole
+
+
+EQUAL_PASSES = "showing that an equally good run passes"
 
 
 def read_config_files(path: str) -> tuple[Read | None, list[LintFinding], dict[str, FileRole | None]]:
@@ -149,6 +153,8 @@ def check_config(read: Read) -> Iterator[LintFinding]:
     names = [r.name for r in result.runs]
     base = _baseline(read, result)
     candidates = read.config.candidate or [run.name for run in result.runs if run is not base]
+    risk = read.config.risk
+    rule = Rule(Risk(risk.ship, risk.block) if risk is not None else None, read.config.confidence.correction)
     for number, gate in enumerate(gates):
         where = read.at("gates", number)
         try:
@@ -162,7 +168,7 @@ def check_config(read: Read) -> Iterator[LintFinding]:
         for name in candidates:
             if name not in names or gate.run not in (None, name) or gate.against == name or result[name] is base:
                 continue
-            if reason := explain_shortage(gate, result, result[name], _other(gate, result, base)):
+            if reason := explain_shortage(gate, result, result[name], _other(gate, result, base), rule):
                 fix = "Log what it needs, or leave the gate out." if is_component_figure(parse(gate.metric)) else None
                 yield make_finding("K610", read.path, reason, [where], fix=fix)
                 break
@@ -201,7 +207,9 @@ def _explain_missing_segment(gate: Gate, run: RunResult) -> str:
     return f"'{gate}': no query has {condition}"
 
 
-def explain_shortage(gate: Gate, result: Result, run: RunResult, base: RunResult | None) -> str:
+def explain_shortage(
+    gate: Gate, result: Result, run: RunResult, base: RunResult | None, rule: Rule = DEFAULT_RULE
+) -> str:
     """Why a gate cannot be decided with these queries however good the run is, and how many it needs; "" if it can."""
     sampling, component = run.sampling, is_component_figure(parse(gate.metric))
     if sampling.sequential or component:
@@ -231,27 +239,36 @@ def explain_shortage(gate: Gate, result: Result, run: RunResult, base: RunResult
                 where = f" where {segment.name}" if segment is not None else ""
                 have, each = many(n, "query", "queries"), " in each segment" if gate.every else ""
                 return f"'{gate}': {why} takes about {round_up(total):,} queries{each}; there are {have}{where}"
-    return _explain_margin(gate, result, run, base)
+    return _explain_margin(gate, result, run, base, rule)
 
 
-def _explain_margin(gate: Gate, result: Result, run: RunResult, base: RunResult | None) -> str:
+def _explain_margin(gate: Gate, result: Result, run: RunResult, base: RunResult | None, rule: Rule) -> str:
     """Why a run that is just as good as the baseline would hardly pass; "" if it would.
 
-    The interval that judges is moved to where the change is nothing.
+    It is simulated as `karat plan` does. Where that cannot be, and for a gate of several segments, the interval that
+    judges is moved to where the change is nothing.
     """
     if base is None or gate.metric not in base.values or parse(gate.metric).aggregate == "quantile":
         return ""
-    for end in gate.ends:
-        if end.against is None or end.value == 0 or not end.written_region.holds(0):
-            continue
+    ends = [end for end in gate.ends if end.against is not None and end.value != 0 and end.written_region.holds(0)]
+    if ends and (equal := simulate_equal(gate, result, run, base, rule)) is not None:
+        if equal.passes(gate):
+            return ""
+        needed, have = equal.needed(), units_text(equal.units, equal.unit)
+        size = f"about {units_text(round_up(needed), equal.unit)}" if needed is not None else "far more than there are"
+        where = f" where {segment_text(dict(gate.where), '=')}" if gate.where else ""
+        return f"'{gate}': {EQUAL_PASSES} takes {size}; there are {have}{where}"
+    for end in ends:
         for row in judge_gates([end], result, [run.name], baseline=base):
             evidence = _as_good_as_baseline(row, run, base)
             total = None if evidence is None else count_needed_queries(end, evidence)
             if total is not None and total > row.found.n:
                 where = f" where {segment_text(row.segment, '=')}" if row.segment else ""
                 have = many(row.found.n, "query", "queries")
-                why, each = "showing that an equally good run passes", " in each segment" if gate.every else ""
-                return f"'{gate}': {why} takes about {round_up(total):,} queries{each}; there are {have}{where}"
+                each = " in each segment" if gate.every else ""
+                return (
+                    f"'{gate}': {EQUAL_PASSES} takes about {round_up(total):,} queries{each}; there are {have}{where}"
+                )
     return ""
 
 

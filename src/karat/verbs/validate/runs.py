@@ -154,7 +154,7 @@ def _ranks_are_distinct(run: RunFile) -> bool:
 def _depth(run: RunFile) -> Iterator[LintFinding]:
     """Lists that are shorter than they should be."""
     sizes = run.sizes[run.sizes > 0]
-    usual = int(np.median(sizes))
+    usual = int(np.quantile(sizes, 0.5, method="lower"))
     last = int(run.query[-1])
     others = np.delete(run.sizes, last)
     others = others[others > 0]

@@ -174,8 +174,9 @@ function curveSpec() {
 
 const rankColours = () => shades(["#00573f", "#0b7560", "#258d82", "#49a1a1", "#74b2bd", "#9dc2d4", "#c0d0e1", "#d8dde4", "#c44e00"],
   ["#7ce8bd", "#5cccaa", "#4bb0a3", "#4493a0", "#43798f", "#40627a", "#3b4f63", "#38434f", "#ff9a6b"]);
+const accountRuns = () => data.rank_counts.filter((a) => runs.length <= 6 || mainRuns().includes(a.run));
 function accountSpec() {
-  const some = data.rank_counts.filter((a) => runs.length <= 6 || mainRuns().includes(a.run));
+  const some = accountRuns();
   const rows = some.flatMap((a) => data.rank_labels.map((label, i) => ({ run: a.run, label, order: i, count: a.counts[i], share: a.gold ? a.counts[i] / a.gold : 0 })));
   return { data: { values: rows }, height: 32 * some.length, mark: { type: "bar", height: 20 }, encoding: {
     y: { field: "run", type: "nominal", sort: null, axis: { title: null, grid: false, ticks: false, domain: false, labelLimit: 110 } },

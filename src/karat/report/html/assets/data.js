@@ -16,7 +16,7 @@ const hasGold = Q.gold.length > 0;
 // against the best of the others.
 const others = data.candidates.concat(runs.filter((r) => !data.candidates.includes(r))).filter((r) => r !== data.base || runs.length === 1);
 const start = { metric: data.primary, run: others[0] || runs[0] };
-const choice = { ...start, query: -1, pin: false, section: "" };
+const choice = { ...start, query: -1, pin: false, section: "", unknown: null };
 const hasPair = runs.length > 1;
 const reference = () => data.opponents[choice.run] ?? null;
 const mainRuns = () => (hasPair ? [reference(), choice.run] : [choice.run]);
@@ -63,6 +63,14 @@ const count = (n, one, several) => thousands(n) + " " + (n === 1 ? one : several
 const better = (metric, change) => (columns.get(metric).higher === false ? -change : change);
 const direction = (metric, change) => (change === null || Math.abs(change) <= SAME ? "" : better(metric, change) > 0 ? "up" : "down");
 
+// What a query is called that fell, and one that rose, by a metric: only relevance breaks.
+function fates(metric) {
+  const { higher, by_gold, unit } = columns.get(metric);
+  if (higher === null) return ["lower", "higher"];
+  if (higher && by_gold) return ["broken", "fixed"];
+  return !higher && unit === "ms" ? ["slower", "faster"] : ["worse", "better"];
+}
+
 const valueOf = (run, metric, i) => Q.values[runIndex.get(run)][metricIndex.get(metric)][i];
 function changeOf(metric, i, run = choice.run) {
   if (!hasPair) return null;
@@ -88,44 +96,51 @@ const excerptOf = (i) => (nameOf(i).length > 160 ? nameOf(i).slice(0, 159) + "�
 
 const WORD = /[\p{L}\p{N}\p{M}]+/gu, UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;
 const segmenter = window.Intl?.Segmenter ? new Intl.Segmenter(undefined, { granularity: "word" }) : null;
-const fold = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+const fold = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").replace(/[‐‑]/g, "-").toLowerCase();
+// What is joined by hyphens and holds a digit, such as E-12, is one word.
+const LETTER = `(?:(?!${UNSPACED.source})[\\p{L}\\p{N}\\p{M}])`, CODE = new RegExp(`${LETTER}+(?:(?:[-_‐‑]|\\.(?=\\p{N}))${LETTER}+)+`, "gu");
 function tokens(text) {
-  if (segmenter && UNSPACED.test(text)) return [...segmenter.segment(text)].filter((s) => s.isWordLike).map((s) => [s.index, s.segment]);
-  return [...text.matchAll(WORD)].map((m) => [m.index, m[0]]);
+  const codes = [...text.matchAll(CODE)].filter((m) => /\p{N}/u.test(m[0])).map((m) => [m.index, m[0]]);
+  const words = segmenter && UNSPACED.test(text) ? [...segmenter.segment(text)].filter((s) => s.isWordLike).map((s) => [s.index, s.segment])
+    : [...text.matchAll(WORD)].map((m) => [m.index, m[0]]);
+  if (!codes.length) return words;
+  const isApart = ([at, word]) => codes.every(([from, code]) => at + word.length <= from || at >= from + code.length);
+  return [...codes, ...words.filter(isApart)].sort((a, b) => a[0] - b[0]);
 }
 // Words that many queries or docs share say nothing about one of them, whatever the language.
-const SAMPLE = 400;
-const shares = {};
-function shareOf(word, name, texts) {
-  if (!shares[name]) {
+const SAMPLE = 400, COMMON = { queries: 0.02, docs: 0.12 };
+const counted = {};
+function isShared(word, name, texts) {
+  if (!counted[name]) {
     const every = Math.max(1, Math.floor(texts.length / SAMPLE)), sample = texts.filter((_, i) => i % every === 0), counts = new Map();
     for (const text of sample) for (const w of new Set(tokens(text).map(([, t]) => fold(t)))) counts.set(w, (counts.get(w) ?? 0) + 1);
-    shares[name] = { counts, size: Math.max(sample.length, 25) };
+    counted[name] = { counts, most: Math.max(sample.length * COMMON[name], 2) };
   }
-  return (shares[name].counts.get(word) ?? 0) / shares[name].size;
+  return (counted[name].counts.get(word) ?? 0) > counted[name].most;
 }
-const isCommon = (word) => shareOf(word, "queries", Q.texts) > 0.12 || shareOf(word, "docs", Object.values(data.docs.texts)) > 0.12;
+const isCommon = (word) => isShared(word, "queries", Q.texts) || isShared(word, "docs", Object.values(data.docs.texts));
+// Whether a word is long enough to say something: three letters, or two characters with a digit.
+const isLong = (word) => word.length > (/\p{N}/u.test(word) ? 1 : 2) || UNSPACED.test(word);
 function wordsOf(i) {
   const text = Q.texts[i];
-  if (!text || !hasDocTexts) return [];
-  const words = [...new Set(tokens(text).map(([, t]) => fold(t)))];
-  const rare = words.filter((w) => (w.length > 2 || UNSPACED.test(w) || /\d/.test(w)) && !isCommon(w));
-  return rare.length ? rare : words;
+  if (!text || !hasDocTexts) return new Set();
+  return new Set(tokens(text).map(([, t]) => fold(t)).filter((w) => isLong(w) && !isCommon(w)));
 }
-const sameWord = (a, b) => a === b || (Math.min(a.length, b.length) > 2 && Math.abs(a.length - b.length) < 3 && (a.startsWith(b) || b.startsWith(a)));
 // The text as nodes, with the words of the query marked.
 function highlight(text, words) {
-  if (!words.length) return [text];
+  if (!words.size) return [text];
   const nodes = [];
   let end = 0;
   for (const [at, token] of tokens(text)) {
-    const folded = fold(token);
-    if (!words.some((w) => sameWord(w, folded))) continue;
+    if (!words.has(fold(token))) continue;
     nodes.push(text.slice(end, at), el("mark", {}, token));
     end = at + token.length;
   }
   return [...nodes, text.slice(end)];
 }
-const textOf = (n, words = []) => (docText(n) ? el("details", { class: "text" },
-  el("summary", {}, el("bdi", {}, highlight(docText(n).slice(0, 120), words)), el("span", {}, "less")),
+// The beginning of a text, without a last word that is cut.
+const BEGINNING = 120;
+const beginningOf = (text) => (text.length > BEGINNING ? text.slice(0, BEGINNING).replace(/[\p{L}\p{N}\p{M}]+$/u, "") + "…" : text);
+const textOf = (n, words = new Set()) => (docText(n) ? el("details", { class: "text" },
+  el("summary", {}, el("bdi", {}, highlight(beginningOf(docText(n)), words)), el("span", {}, "less")),
   el("p", { dir: "auto" }, highlight(docText(n), words))) : null);

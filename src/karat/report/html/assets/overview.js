@@ -22,10 +22,7 @@ function showRun() {
 /* ---- the leaderboard ---- */
 
 const BESIDE = 4;
-function topRun(metric) {
-  const value = (run) => data.estimates[metric][run]?.[0] ?? null;
-  return runs.filter((r) => value(r) !== null).reduce((top, r) => (top === null || better(metric, value(r) - value(top)) > 0 ? r : top), null);
-}
+const isBest = (metric, run) => data.best[metric].includes(run);
 function showRanking() {
   if (!$("ranking-table")) return;
   const metric = choice.metric, sign = columns.get(metric).higher === false ? 1 : -1;
@@ -33,9 +30,8 @@ function showRanking() {
   const order = [...runs].sort((a, b) => (known(a) === null) - (known(b) === null) || sign * (known(a) - known(b)));
   const [low, high] = minmax(Object.values(estimates).flatMap((e) => [e[1] ?? e[0], e[2] ?? e[0]]).filter((v) => v !== null));
   const x = (v) => (4 + 152 * (high > low ? (v - low) / (high - low) : 0.5)).toFixed(1);
-  const sortable = columns.get(metric).higher !== null, best = known(order[0]), beside = data.leading.filter((m) => m !== metric).slice(0, BESIDE);
+  const sortable = columns.get(metric).higher !== null, beside = data.leading.filter((m) => m !== metric).slice(0, BESIDE);
   const text = (m, run) => data.estimates[m][run]?.[3] ?? "–";
-  const tops = new Map(beside.map((m) => [m, text(m, topRun(m))]));
   const strip = (e, run) => {
     if (!e || e[0] === null) return null;
     const make = (tag, attributes) => { const node = document.createElementNS("http://www.w3.org/2000/svg", tag); for (const [k, v] of Object.entries(attributes)) node.setAttribute(k, v); return node; };
@@ -48,7 +44,7 @@ function showRanking() {
     if (run === data.base) return td("decision dim", null, "baseline");
     if (!c) return td("dim", null, data.changes.length ? "not compared" : "");
     const mark = c.tone === "up" ? "▲ " : c.tone === "down" ? "▼ " : "";
-    const cell = td("decision " + c.tone, null, mark + c.outcome, c.p ? el("small", {}, c.p) : null);
+    const cell = td("decision " + c.tone, null, mark + c.outcome, c.p ? el("small", {}, c.p) : null, c.more_queries ? el("small", {}, c.more_queries + " would detect it") : null);
     cell.title = c.statement;
     return cell;
   };
@@ -56,13 +52,13 @@ function showRanking() {
     const e = estimates[run], c = overallChange(run, metric), fixed = run === data.base && hasPair;
     const label = fixed || others.length < 2 ? own(run) : el("button", { type: "button", class: "pick", "aria-pressed": run === choice.run ? "true" : "false",
       title: "Show this run", onclick: () => choose({ run }) }, own(run));
-    const tags = [data.gated && run !== data.base && !data.candidates.includes(run) ? el("span", { class: "tag", title: "No gate judges this run" }, "not gated") : null,
-      sortable && known(run) !== null && known(run) === best ? el("span", { class: "tag best-tag" }, "best") : null];
+    const tags = [data.gated && run !== data.base && !data.candidates.includes(run) ? el("span", { class: "tag", title: "No gate judges this run" }, "compared only") : null,
+      isBest(metric, run) ? el("span", { class: "tag best-tag" }, "best") : null];
     return el("tr", { "data-system": run, "aria-current": run === choice.run ? "true" : null, onclick: fixed ? null : () => choose({ run }) },
       td("place", null, sortable && known(run) !== null ? String(place + 1) : ""), el("th", { scope: "row" }, label, " ", tags),
-      td("num" + (known(run) === best && sortable ? " best" : ""), known(run), e ? e[3] : "–", e?.[4] ? el("small", {}, e[4]) : null), td("bar-cell", null, strip(e, run)),
+      td("num" + (isBest(metric, run) ? " best" : ""), known(run), e ? e[3] : "–", e?.[4] ? el("small", {}, e[4]) : null), td("bar-cell", null, strip(e, run)),
       data.changes.length ? [td("num change " + (c?.tone ?? ""), c?.delta ?? null, c ? c.text : "", c?.ends ? el("small", {}, c.ends) : null), decision(run, c)] : null,
-      beside.map((m) => td("num beside" + (text(m, run) === tops.get(m) && columns.get(m).higher !== null ? " best" : ""), null, text(m, run))));
+      beside.map((m) => td("num beside" + (isBest(m, run) ? " best" : ""), null, text(m, run))));
   };
   const head = [th("#", "place"), th("Run"), th(metric, "num"), th("interval", "bar-cell"),
     data.changes.length ? [th(["Δ against ", own(data.base ?? "")], "num"), th("Decision")] : null, beside.map((m) => th(m, "num beside"))];
@@ -97,16 +93,16 @@ function showForestNote() {
 function showCurveNote() {
   if (!$("sweep-metric")) return;
   const metric = $("sweep-metric").value, curves = curvesOf(metric);
-  $("sweep-title").textContent = metric + " by cutoff";
-  const main = curves.filter((c) => c.enough && mainRuns().includes(c.run)), deepestOf = (c) => c.k[c.k.length - 1];
-  const end = (c, [levels, reaches, has, its]) => (c.enough !== deepestOf(c) ? ` ${levels} off at k = ${c.enough} (98% of ${its} at ${deepestOf(c)})`
-    : c.mean[c.k.length - 1] === 1 ? ` ${reaches} ${c.text[c.k.length - 1]} at k = ${deepestOf(c)}` : ` ${has} not levelled off by k = ${deepestOf(c)}`);
-  const one = (c) => end(c, ["levels", "reaches", "has", "its value"]);
-  // Two runs of which the same is to be said share a sentence.
-  const notes = main.length === 2 && one(main[0]) === one(main[1])
-    ? [own(main[0].run), " and ", own(main[1].run), end(main[0], ["level", "reach", "have", "their values"])]
-    : main.map((c, i) => [i ? "; " : "", own(c.run), one(c)]);
-  $("sweep-note").replaceChildren(...notes.flat(2), notes.length ? "." : "");
+  $("sweep-title").textContent = "Cutoff: " + metric;
+  const known = curves.filter((c) => c.enough), deepestOf = (c) => c.k[c.k.length - 1];
+  const end = (c) => (c.enough !== deepestOf(c) ? `Level from k = ${c.enough} on (98% of the value at ${deepestOf(c)})`
+    : c.mean[c.k.length - 1] === 1 ? `${c.text[c.k.length - 1]} at k = ${deepestOf(c)}` : `Still rising at k = ${deepestOf(c)}`);
+  // Runs of which the same is to be said share a sentence.
+  const ends = [...new Set(known.map(end))].map((text) => [text, known.filter((c) => end(c) === text).map((c) => c.run)]);
+  const who = (names) => (curves.length === 1 ? "" : names.length < curves.length || curves.length === 2
+    ? [": ", ...names.flatMap((r, i) => [i === 0 ? "" : i < names.length - 1 ? ", " : " and ", own(r)])] : `: all ${names.length} runs`);
+  $("sweep-note").hidden = !ends.length;
+  $("sweep-note").replaceChildren(...ends.flatMap(([text, names], i) => [i ? " " : "", text, ...who(names), "."]).filter(Boolean));
   const ks = curves.reduce((a, c) => (c.k.length > a.length ? c.k : a), []);
   $("sweep-table").replaceChildren(table({}, [th("Run"), ks.map((k) => th(String(k), "num"))], curves.map((c) =>
     el("tr", {}, el("th", { scope: "row" }, own(c.run)), ks.map((k) => { const at = c.k.indexOf(k); return td("num", at < 0 ? null : c.mean[at], at < 0 ? "–" : c.text[at]); })))));
@@ -114,7 +110,8 @@ function showCurveNote() {
 }
 function showChartLegends() {
   const ranks = rankColours(), sides = sideColours();
-  showLegend("account", data.rank_labels.map((label, i) => ({ label, colour: ranks[i], shape: "square" })));
+  const held = data.rank_labels.map((label, i) => ({ label, colour: ranks[i], shape: "square" })).filter((_, i) => accountRuns().some((a) => a.counts[i]));
+  showLegend("account", held);
   showLegend("tradeoff", runEntries(runs));
   showLegend("levels-chart", runEntries(runs.length <= 6 ? runs : mainRuns()));
   // Of many runs only those that are compared are drawn.
@@ -132,7 +129,7 @@ function showChartLegends() {
 
 function showMoved() {
   if (!$("moved-lists")) return;
-  const metric = choice.metric, rows = [];
+  const metric = choice.metric, rows = [], [fall, rise] = fates(metric), isBroken = fall === "broken", title = (word) => word[0].toUpperCase() + word.slice(1);
   let both = 0;
   for (let i = 0; i < Q.ids.length; i++) {
     const d = changeOf(metric, i);
@@ -140,16 +137,18 @@ function showMoved() {
     if (d !== null && Math.abs(d) > SAME) rows.push([i, d, better(metric, d)]);
   }
   const worse = rows.filter((r) => r[2] < 0).sort((a, b) => a[2] - b[2]), best = rows.filter((r) => r[2] > 0).sort((a, b) => b[2] - a[2]);
-  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference()), ` in ${metric}: ${thousands(worse.length)} worse, ${thousands(best.length)} better, ${thousands(both - rows.length)} equal`);
+  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference()), ` in ${metric}: ${thousands(worse.length)} ${isBroken ? "worse" : fall}, ${thousands(best.length)} ${isBroken ? "better" : rise}, ${thousands(both - rows.length)} equal`);
+  $("moved-title").textContent = `Queries ${fall} and ${rise}`;
   // A loss may be one of judgments only: what the run returned instead may never have been looked at.
-  const unjudged = (i) => (hasGold && listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
+  const unjudged = (i) => (hasGold && columns.get(metric).by_gold && listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
   const doubt = (n) => (n ? el("small", { title: `Unjudged docs in its top ${data.k}; they count as not relevant.` }, n + " unjudged") : null);
   const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(excerptOf(i)), kind === "down" ? doubt(unjudged(i)) : null,
     el("span", { class: "from" }, figure(metric, valueOf(reference(), metric, i)) + " → " + figure(metric, valueOf(choice.run, metric, i))), el("b", { class: kind }, figure(metric, d, true))));
   const all = (kind, n) => (n > 5 ? el("a", { href: linkToQueries(["show", kind]) }, `all ${thousands(n)}`) : null);
   const list = (title, some, kind, outcome) => el("div", {}, el("h3", {}, title, " ", all(outcome, some.length)),
     some.length ? el("ol", {}, some.slice(0, 5).map((r) => row(r, kind))) : el("p", { class: "dim" }, "None."));
-  $("moved-lists").replaceChildren(list("Most broken", worse, "down", "broken"), list("Most fixed", best, "up", "fixed"));
+  const most = (word) => (isBroken ? "Most " + word : title(word) + " by most");
+  $("moved-lists").replaceChildren(list(most(fall), worse, "down", "broken"), list(most(rise), best, "up", "fixed"));
 }
 
 // A segment opens its queries where each of its fields can be filtered by.
@@ -159,13 +158,16 @@ function linkToSegment(segment) {
   if (!filters.every(([name, value]) => [...selectOf(name)?.options ?? []].some((o) => o.value === JSON.stringify(value)))) return own(segment.name);
   return el("a", { href: linkToQueries(...filters.map(([name, value]) => [FIELD + name, value])), title: "Show its queries" }, own(segment.name));
 }
-let smallSegments = false;
+// A phone shows the first few; everywhere those that are too small fold where they are many.
+const FIRST_SEGMENTS = 6, phone = matchMedia("(max-width: 640px)");
+let allSegments = false;
+const POOLED = "Between the segment's own value and the mean of all segments of its field, and nearer to that mean where the segments differ no more than chance would make them. It is steadier where queries are few.";
 function showSegments() {
   if (!$("segments-table")) return;
   const metric = choice.metric;
   const changes = new Map(data.changes.filter((c) => c.metric === metric && c.candidate === choice.run).map((c) => [c.segment, c]));
   const small = (text, title) => (text ? el("small", title ? { title } : {}, text) : null);
-  const drawn = (text) => small(text && "pooled " + text, "Shrunk towards the other segments, the more so the more alike they look.");
+  const drawn = (text) => small(text && "pooled " + text, POOLED);
   const labelled = (label, cell) => { cell.dataset.label = label; return cell; };
   const other = (run) => (mainRuns().includes(run) ? "" : " other");
   const value = (e, pooled, run) => { const cell = td("num" + other(run), e ? e[0] : null, e ? e[3] : "–", small(e?.[4]), drawn(pooled)); cell.dataset.run = run; return labelled(run, cell); };
@@ -176,6 +178,9 @@ function showSegments() {
   const heads = (names) => names.map((r) => th(own(r), "num" + other(r), { "data-run": r, title: r }));
   const head = [th("Segment"), th("n", "num"), heads(main), changes.size ? th(["Δ ", own(choice.run)], "num", { title: "Δ " + choice.run }) : null, heads(beside)];
   $("segments-title").textContent = "Segments, " + metric;
+  const isPooled = data.segments.some((s) => runs.some((r) => (s.pooled[r] || {})[metric]));
+  $("pooled-note").hidden = !isPooled;
+  $("pooled-note").replaceChildren(el("b", {}, "Pooled: "), POOLED[0].toLowerCase() + POOLED.slice(1));
   const cells = (s, names) => names.map((r) => value((s.values[r] || {})[metric], (s.pooled[r] || {})[metric], r));
   const row = (s) => el("tr", { "data-segment": s.name, class: s.too_few.includes(metric) ? "small" : "" },
     el("th", { scope: "row" }, linkToSegment(s), s.too_few.includes(metric) ? el("span", { class: "tag" }, "too few") : null), td("num size", size(s), String(size(s))),
@@ -183,11 +188,12 @@ function showSegments() {
   // What fell most stands first, and segments that are too small to judge come last.
   const fall = (s) => { const c = changes.get(s.name); return c && c.delta !== null ? better(metric, c.delta) : Infinity; };
   const isSmall = (s) => s.too_few.includes(metric), byFall = [...data.segments].sort((a, b) => isSmall(a) - isSmall(b) || (fall(a) === fall(b) ? 0 : fall(a) - fall(b)));
-  const few = byFall.filter(isSmall), folds = few.length > 5 && few.length < byFall.length && !smallSegments;
-  const rows = byFall.map((s) => { const node = row(s); node.hidden = folds && isSmall(s); return node; });
+  const few = byFall.filter(isSmall), foldsSmall = few.length > 5 && few.length < byFall.length && !allSegments;
+  const foldsMost = phone.matches && byFall.length > FIRST_SEGMENTS + 2 && !allSegments;
+  const rows = byFall.map((s, i) => { const node = row(s); node.hidden = (foldsSmall && isSmall(s)) || (foldsMost && i >= FIRST_SEGMENTS); return node; });
   $("segments-table").replaceChildren(table({ class: "levels" }, head, rows));
-  $("segments-more").hidden = !folds;
-  $("segments-more").textContent = `Show ${thousands(few.length)} more segments with too few queries`;
+  $("segments-more").hidden = !foldsSmall && !foldsMost;
+  $("segments-more").textContent = foldsMost ? `Show all ${thousands(byFall.length)} segments` : `Show ${thousands(few.length)} more segments with too few queries`;
 }
 
 /* ---- misses ---- */

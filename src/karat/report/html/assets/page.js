@@ -32,10 +32,10 @@ function choose({ run = choice.run, metric = choice.metric }) {
 }
 function showOutcomes() {
   const before = $("outcome").selectedOptions[0]; // a finding of another run has another name
-  const pairs = [["broken", "broken"], ["fixed", "fixed"], ["unchanged", "unchanged"]];
+  const [down, up] = fates(choice.metric), pairs = [["broken", down], ["fixed", up], ["unchanged", "unchanged"]];
   const findings = (data.findings[choice.run] ?? []).map(([title], n) => ["finding-" + (n + 1), "finding " + (n + 1) + ": " + title]);
   const misses = [["miss", "no relevant doc in the top " + data.k], ["never", "relevant docs not returned"], ...(listRuns.size > 1 ? [["nobody", "relevant docs that no run returned"]] : [])];
-  $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(hasGold ? misses : []), ...findings].map(([value, label]) => option(value, label, value === before?.value && label === before.textContent)));
+  $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(hasGold ? misses : []), ...findings].map(([value, label]) => option(value, label, value === before?.value && (label === before.textContent || !value.startsWith("finding-")))));
 }
 
 /* ---- links: the part after # holds all that differs from the start, so that a view can be sent to a colleague ---- */
@@ -65,7 +65,8 @@ function asStep(act) {
 }
 function writeLink() {
   const { sort } = state;
-  const entries = [...(choice.pin && choice.query >= 0 ? [["query", Q.ids[choice.query]]] : []), ...chosenEntries(),
+  const query = choice.pin && choice.query >= 0 ? Q.ids[choice.query] : choice.unknown;
+  const entries = [...(query !== null ? [["query", query]] : []), ...chosenEntries(),
     ...[["search", $("search").value.trim()], ["show", $("outcome").value === "all" ? "" : $("outcome").value]].filter(([, value]) => value),
     ...fieldFilters().filter((s) => s.value !== "").map((s) => [FIELD + s.dataset.field, JSON.parse(s.value)]),
     ...(isStartSort() ? [] : [["sort", (sort.up ? "" : "-") + sort.key]]),
@@ -96,7 +97,8 @@ function restore(entries) {
   const sort = /^(-?)(.*)$/s.exec(entries.get("sort") ?? "");
   state.sort = sort[2] ? { key: sort[2], up: !sort[1] } : startSort();
   buildTable();
-  const query = Q.ids.indexOf(entries.get("query"));
+  const query = Q.ids.indexOf(entries.get("query")), isUnknown = entries.has("query") && query < 0;
+  sayUnknown(isUnknown ? entries.get("query") : null);
   choice.query = query;
   choice.pin = query >= 0;
   filter();
@@ -105,7 +107,7 @@ function restore(entries) {
     open(query, choice.section);
   }
   // A section is in a link only where the reader went there last.
-  const place = choice.section || (query >= 0 ? placeOfQuery() : namesFilters(entries) ? "queries" : "");
+  const place = isUnknown ? "queries" : choice.section || (query >= 0 ? placeOfQuery() : namesFilters(entries) ? "queries" : "");
   if (entries.has("meaning")) showMeaning(entries.get("meaning"));
   else if (place) land($(place));
 }
@@ -146,7 +148,7 @@ function follow(event) {
   const href = link.getAttribute("href"), entries = entriesOf(href);
   if (entries.has("query")) {
     const i = Q.ids.indexOf(entries.get("query"));
-    if (i < 0) return;
+    if (i < 0) { sayUnknown(entries.get("query")); goTo("queries"); return; }
     if (!state.order.includes(i)) clearFilters();
     bring(i);
     $("query").focus({ preventScroll: true }); // else Enter would follow the link again
@@ -224,22 +226,30 @@ on("run", "change", () => choose({ run: $("run").value }));
 on("sweep-metric", "change", () => { showCurveNote(); redraw("curves"); });
 on("systems-metric", "change", () => redraw("tradeoff"));
 on("forest-more", "click", () => { everySegment = !everySegment; showForestNote(); redraw("forest"); });
-on("segments-more", "click", () => { smallSegments = true; showSegments(); });
+on("segments-more", "click", () => { allSegments = true; showSegments(); });
 on("never-of", "change", showNever);
 on("search", "input", narrow);
 on("outcome", "change", narrow);
 on("filters", "submit", (e) => e.preventDefault());
-on("filters", "reset", () => setTimeout(filter));
+on("filters", "reset", () => setTimeout(() => { sayUnknown(null); filter(); }));
 on("copy", "click", copyTable);
 on("theme", "click", switchTheme);
 on("help", "click", () => $("keys").showModal());
+const menu = document.querySelector(".bar nav");
+function showMore() {
+  const left = menu.scrollLeft > 1, right = menu.scrollLeft + menu.clientWidth < menu.scrollWidth - 1;
+  menu.dataset.more = left && right ? "both" : left ? "left" : right ? "right" : "";
+}
+menu.addEventListener("scroll", showMore, { passive: true });
+new ResizeObserver(showMore).observe(menu);
+phone.addEventListener("change", showSegments);
 let scrolling = false;
 on("rows", "scroll", () => { if (!scrolling) { scrolling = true; requestAnimationFrame(() => { scrolling = false; scrollRows(); }); } });
 addEventListener("popstate", restoreStep);
 addEventListener("click", follow);
 addEventListener("resize", () => requestAnimationFrame(drawLinks));
 addEventListener("keydown", keys);
-addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; redraw(); drawAll(); });
+addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; for (const fold of document.querySelectorAll(".how")) fold.open = true; redraw(); drawAll(); });
 addEventListener("afterprint", paint);
 dark.addEventListener("change", () => { if (!theme) paint(); });
 document.documentElement.dataset.theme = isDark() ? "dark" : "light";

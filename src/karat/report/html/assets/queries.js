@@ -8,6 +8,7 @@ const startSort = () => ({ key: hasPair ? "delta" : choice.run, up: columns.get(
 const isStartSort = () => state.sort.key === startSort().key && state.sort.up === startSort().up;
 state.sort = startSort();
 const haystacks = Q.ids.map((id, i) => (id + "\n" + (Q.texts[i] || "")).toLocaleLowerCase());
+const unscored = new Set(Q.unscored);
 const collations = {};
 // The place of each query in the order of ids or texts, numbers by value; worked out once, since that takes a while.
 function placeBy(key) {
@@ -33,13 +34,19 @@ function hasOutcome(i, outcome) {
   return d !== null && direction(metric, d) === (outcome === "broken" ? "down" : "up");
 }
 const fieldFilters = () => [...document.querySelectorAll("#field-filters select")];
+// The filters that are on: what is asked of a query, what the reader calls it, and how to take it off.
+function filtersOn() {
+  const outcome = $("outcome").value, fields = fieldFilters().filter((s) => s.value !== "");
+  return [...fields.map((s) => { const field = s.dataset.field, value = JSON.parse(s.value); return { name: field + " = " + value, holds: (i) => valuesIn(field, i).includes(value), drop: () => { s.value = ""; } }; }),
+    ...(outcome === "all" ? [] : [{ name: $("outcome").selectedOptions[0].textContent, holds: (i) => hasOutcome(i, outcome), drop: () => { $("outcome").value = "all"; } }])];
+}
+function queriesWith(filters) {
+  const search = $("search").value.trim().toLocaleLowerCase(), hits = [];
+  for (let i = 0; i < Q.ids.length; i++) if ((!search || haystacks[i].includes(search)) && filters.every((f) => f.holds(i))) hits.push(i);
+  return hits;
+}
 function filter() {
-  const search = $("search").value.trim().toLocaleLowerCase(), outcome = $("outcome").value;
-  const fields = fieldFilters().filter((s) => s.value !== "").map((s) => [s.dataset.field, JSON.parse(s.value)]);
-  state.hits = [];
-  for (let i = 0; i < Q.ids.length; i++) {
-    if ((!search || haystacks[i].includes(search)) && fields.every(([field, value]) => valuesIn(field, i).includes(value)) && hasOutcome(i, outcome)) state.hits.push(i);
-  }
+  state.hits = queriesWith(filtersOn());
   sortHits();
   // The pane follows the hits: it never shows a query that the table does not.
   const stays = state.order.includes(choice.query);
@@ -49,12 +56,14 @@ function filter() {
   writeLink();
 }
 function clearFilters() {
+  sayUnknown(null);
   $("filters").reset();
   filter();
 }
 // What the reader does in the table leads back to it, wherever the menu led before.
 function narrow() {
   choice.section = "";
+  sayUnknown(null);
   filter();
 }
 function keyFor(key) {
@@ -73,7 +82,9 @@ function sortHits() {
   });
 }
 function showTable() {
-  $("count").textContent = thousands(state.order.length) + " of " + count(Q.ids.length, "query", "queries");
+  const without = state.order.filter((i) => unscored.has(i)).length;
+  $("count").textContent = thousands(state.order.length) + " of " + count(Q.ids.length, "query", "queries") +
+    (without ? ` (${thousands(without)} ${without === 1 ? "has" : "have"} no ${Q.lack})` : "");
   $("rows").scrollTop = 0;
   showSort();
   showRows();
@@ -141,7 +152,13 @@ function showRows() {
   const view = $("rows"), metric = choice.metric;
   if (!state.order.length) {
     const clear = el("button", { type: "button", onclick: clearFilters }, "Clear the filters");
-    state.body.replaceChildren(el("tr", { class: "none" }, el("td", { colspan: state.columns.length }, "No query matches. ", clear)));
+    // Which filter keeps the matches away: each that has some without it, or else all of them together.
+    const on = filtersOn(), matches = (n) => thousands(n) + (n === 1 ? " matches" : " match"), take = (...some) => () => { some.forEach((f) => f.drop()); asStep(narrow); };
+    const offers = on.map((f) => [queriesWith(on.filter((g) => g !== f)).length, f]).filter(([n]) => n)
+      .map(([n, f]) => el("p", {}, matches(n) + " without the filter '", own(f.name), "'. ", el("button", { type: "button", onclick: take(f) }, "Take it off")));
+    const free = on.length > 1 && !offers.length ? queriesWith([]).length : 0;
+    const all = free ? el("p", {}, matches(free) + " without these filters. ", el("button", { type: "button", onclick: take(...on) }, "Take them off")) : null;
+    state.body.replaceChildren(el("tr", { class: "none" }, el("td", { colspan: state.columns.length }, "No query matches. ", clear, offers, all)));
     return;
   }
   const first = Math.max(0, Math.floor(view.scrollTop / ROW) - 10),

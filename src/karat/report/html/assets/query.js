@@ -5,7 +5,14 @@ const DEPTH = 10, TOP = 20, LONG = 240;
 const gradeClass = (grade) => (grade === null ? "unjudged" : "g" + Math.max(0, Math.min(4, Math.round(grade))));
 const gradeMark = (grade) => (grade === null ? el("span", { class: "grade none" }, "unjudged") : el("span",
   { class: "grade " + gradeClass(grade) }, el("span", { class: "sr" }, "grade "), String(grade)));
+// A link may name a query that this report lacks: the page says so until another one is chosen.
+function sayUnknown(id) {
+  choice.unknown = id;
+  $("unknown").hidden = id === null;
+  if (id !== null) $("unknown").replaceChildren("No query '", own(id.length > LONG ? id.slice(0, LONG - 1) + "…" : id), "' in this report.");
+}
 function open(i, section = "") {
+  sayUnknown(null);
   Object.assign(choice, { query: i, pin: true, section });
   writeLink();
   const place = state.order.indexOf(i), view = $("rows");
@@ -51,13 +58,20 @@ function listsOf(i, depth) {
     if (n === 0) return there > depth ? el("span", { class: "move" }, "→ " + there) : null;
     return el("span", { class: "move" }, there === rank ? "=" : (there > rank ? "▲" : "▼") + Math.abs(there - rank), el("span", { class: "sr" }, " from rank " + there));
   };
+  // A further chunk of a relevant doc has its grade, and no gold has this rank.
+  const repeats = (r, mark, rank) => hasGold && data.credited_once && !Q.gold[i].some((g) => rankOf(g, r) === rank)
+    && Q.gold[i].some((g) => g[1] === mark && rankOf(g, r) !== null && rankOf(g, r) < rank);
+  // A list that ends above the other one says so, where its column would be empty.
+  const rows = Math.min(depth, Math.max(0, ...pair.map((r) => listOf(r, i)[0].length)));
+  const end = (n) => (n === 0 ? "Nothing was returned." : n < rows ? `Nothing more was returned (${count(n, "doc", "docs")}).` : "");
   const list = (r, n) => {
-    const [docs, marks, scores] = listOf(r, i);
-    return el("div", {}, el("h4", {}, own(r)), docs.length ? el("ol", {}, docs.slice(0, depth).map((doc, p) =>
+    const [docs, marks, scores] = listOf(r, i), ends = end(docs.length);
+    return el("div", {}, el("h4", {}, own(r)), el("ol", {}, docs.slice(0, depth).map((doc, p) =>
       el("li", { class: "doc " + (hasGold ? gradeClass(marks[p]) : ""), "data-doc": doc, title: scores[p] === null ? null : "score " + scores[p],
         onmouseenter: () => light(doc, true), onmouseleave: () => light(doc, false) },
-        el("span", { class: "rank" }, String(p + 1)), el("span", { class: "id" }, own(docId(doc)), " ", grade(marks[p])),
-          position(doc, n, p + 1), textOf(doc, words)))) : el("p", { class: "dim" }, "Nothing was returned."));
+        el("span", { class: "rank" }, String(p + 1)), el("span", { class: "id" }, own(docId(doc)), " ", grade(marks[p]),
+          repeats(r, marks[p], p + 1) ? el("span", { class: "dim repeat" }, " earns nothing: its doc counted above") : null),
+          position(doc, n, p + 1), textOf(doc, words)))), ends ? el("p", { class: "dim end" }, ends) : null);
   };
   const longest = Math.max(0, ...pair.map((r) => listOf(r, i)[0].length));
   const more = longest > depth ? el("button", { type: "button", class: "more",
