@@ -44,6 +44,7 @@ from karat.stats.misclassification import ErrorRate, correct_share
 from karat.stats.prediction_powered import CorrectedValues, Labels, correct_by_query, correct_mean, tune_difference
 from karat.stats.resample import Units
 from karat.stats.survey import Survey
+from karat.stats.unseen_labels import keep_apart
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -408,6 +409,7 @@ def measure_whole_differences(
                 raw[system][queries],
                 np.ones(size, dtype=bool),
                 Labels(drawn, people[system][queries[drawn]], Survey.even(n, size)),
+                bounds=(0, 1),
                 resamples=20,
             )
             for system in (0, 1)
@@ -415,12 +417,14 @@ def measure_whole_differences(
         zero = levels[1].values - levels[0].values
         zero -= levels[1].tuning * levels[1].control - levels[0].tuning * levels[0].control
         control = levels[1].control - levels[0].control
-        rows = np.array([zero + tune_difference(zero, control) * control, zero, (raw[1] - raw[0])[queries]])
+        tuned = zero + tune_difference(zero, control) * control
+        tuned += keep_apart(tuned, *(one.doubt for one in levels), Units.of(size))
+        rows = np.array([tuned, zero, (raw[1] - raw[0])[queries]])
         changes = measure_changes(
             np.zeros_like(rows), rows, [Statistic("mean")] * 3, Units.of(size), [np.arange(size)], choice
         )
-        tuned, alone, by_judge = (change.intervals[0] for change in changes[0])
-        figures[i] = truth in tuned, truth in by_judge, (tuned.high - tuned.low) / (alone.high - alone.low)
+        corrected, alone, by_judge = (change.intervals[0] for change in changes[0])
+        figures[i] = truth in corrected, truth in by_judge, (corrected.high - corrected.low) / (alone.high - alone.low)
     holds, by_judge_alone, length = figures.mean(axis=0).tolist()
     return truth, (holds, by_judge_alone), length
 
@@ -519,6 +523,7 @@ def measure_differences(queries: int, n: int, favours: bool, samples: int) -> tu
         zero = [one.values - one.tuning * one.control for one in levels]
         control = levels[1].control - levels[0].control
         tuned = zero[1] - zero[0] + tune_difference(zero[1] - zero[0], control) * control
+        tuned += keep_apart(tuned, *(one.doubt for one in levels), Units.of(queries))
         raw = top_share(judge, ranks[1]) - top_share(judge, ranks[0])
         rows = np.array([tuned, zero[1] - zero[0], raw])
         changes = measure_changes(
