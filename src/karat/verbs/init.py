@@ -244,7 +244,9 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def _begins_as_run(path: str) -> bool:
-    """Whether the first line is one of a TREC run: such files end in all ways, or in none."""
+    """Whether the first line is one of a TREC run: such files end in all ways, or in none. Pipes are not opened."""
+    if not os.path.isfile(path):
+        return False
     try:
         with open(path, "rb") as file:
             return RUN_LINE.match(file.read(LINE)) is not None
