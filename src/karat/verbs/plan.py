@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 SIZES = (25, 50, 100, 200, 400, 800, 1600)
 FEW = 25
 """The spread of fewer units is a rough guide."""
+SIMULATED_UPTO = 2000
+"""Units of which an equally good run is simulated."""
 RESAMPLES = 2000
 PLAN_HEADS = ("gate", "truth", "n", "SHIP", "BLOCK", "INCONCLUSIVE")
 
@@ -495,7 +497,7 @@ def simulate_equal(
 ) -> EqualRun | None:
     """A run that is as good as another, as `plan` simulates it; None where these values do not say how it would vary.
 
-    The gate asks for one thing over all queries, or in one segment.
+    Of many units the interval says the same at once, and nothing is simulated. The gate asks for one thing over all queries, or in one segment.
     """
     if _explain_unplannable(gate) or len(gate.ends) > 1:
         return None
@@ -506,7 +508,7 @@ def simulate_equal(
     (case,) = _cases(Check(result, rows, (run.name,), base), gate, rows, rule)
     population = case.population
     units = len(population.units)
-    if not _says_spread(case) or population.base is None:
+    if not _says_spread(case) or population.base is None or units > SIMULATED_UPTO:
         return None
     change = 1.0 if found.scale == "ratio" else (1 - gate.factor) * mean_of(population.base, population.units)
     try:
