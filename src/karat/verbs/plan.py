@@ -497,7 +497,8 @@ def simulate_equal(
 ) -> EqualRun | None:
     """A run that is as good as another, as `plan` simulates it; None where these values do not say how it would vary.
 
-    Of many units the interval says the same at once, and nothing is simulated. The gate asks for one thing over all queries, or in one segment.
+    Of many units the interval says the same at once, and nothing is simulated. The gate asks for one thing over all
+    queries, or in one segment.
     """
     if _explain_unplannable(gate) or len(gate.ends) > 1:
         return None
