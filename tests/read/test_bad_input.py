@@ -428,7 +428,7 @@ REFUSED = [
     option("precision", ("--score-precision", "float16"), "must be one of float64, float32, found 'float16'"),
     option("stage", ("--stage", ""), "stage must be at least one character"),
     option("threads-0", ("--threads", "0"), "threads must be an integer from 1, found 0"),
-    option("threads-word", ("--threads", "two"), "--threads", "integer"),
+    option("threads-word", ("--threads", "two"), "--threads", "whole number"),
     option("memory", ("--memory", "lots"), "memory must be a size such as 2GB", "'lots'"),
     option("memory-unit", ("--memory", "2XB"), "memory must be a size such as 2GB", "'2XB'"),
     option("unknown-option", ("--metrix", "ndcg"), "--metrix", "--metric"),

@@ -99,14 +99,15 @@ def test_where_nothing_fits_the_old_file_stays_and_the_exit_code_is_2(tmp_path: 
     name = {"parquet": "t.parquet", "bless": "karat.baseline.json"}.get(kind) or NAMES[kind]
     asked = {} if kind == "bless" else {"per_query" if kind == "parquet" else kind: name}
     path = config(tmp_path, **asked)
-    (tmp_path / name).write_text("old")
+    old = '{"kind": "baseline", "old": ' if kind == "bless" else "old"
+    (tmp_path / name).write_text(old)
     verb = "bless" if kind == "bless" else "check"
     done = forks.run(str(tmp_path), "", "100", verb, path, "--no-cache")
     assert done.returncode == 2, done.stdout
     assert "cannot be written (File too large)" in done.stdout
     assert "internal error" not in done.stdout and "Traceback" not in done.stdout
     # A table without rows still fits: like every output, it replaces the old one after an error.
-    assert (tmp_path / name).read_text() == ("run,query_id,metric,value\n" if kind == "per_query" else "old")
+    assert (tmp_path / name).read_text() == ("run,query_id,metric,value\n" if kind == "per_query" else old)
     assert not [p for p in tmp_path.iterdir() if p.name.endswith(".tmp")]
 
 
