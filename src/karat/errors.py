@@ -14,6 +14,7 @@ KaratError                  exit code 2
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Self
 
 from karat.exit_codes import WRONG_INPUT
@@ -175,6 +176,13 @@ class AmbiguousFormat(InputError):
 
 class NotComparable(InputError):
     """Two results that rest on different gold, queries or definitions: their difference would mean nothing."""
+
+
+def path_text(path: object, name: str) -> str:
+    """A path as text; anything else is refused."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"{name} must be a path, found {shown(path)}")
+    return str(os.fspath(path))
 
 
 def visible(text: str) -> str:

@@ -12,6 +12,7 @@ import karat
 from command import run_karat
 from karat.gates.language import parse_gate
 from karat.report.view import view_of
+from karat.results.depths import find_gap_of_depths
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,3 +209,9 @@ def test_karat_yaml_takes_the_depth_of_a_gate(project: Path) -> None:
     assert done.returncode == 3
     for text in (done.stdout, *((project / name).read_text() for name in ("c.md", "c.xml", "c.html"))):
         assert "lists of short end at rank 10, so recall@100 counts nothing below it" in text.replace("\u200b", "")
+
+
+def test_a_metric_that_takes_no_cutoff_is_not_told_to_take_one() -> None:
+    for metric, remedy in (("gm_map", "retrieve lists of equal depth"), ("map", "use a cutoff up to 7")):
+        gap = find_gap_of_depths(metric, {"new": 7, "old": 100})
+        assert gap is not None and f"; {remedy}, or add `at any depth` to the gate" in gap.reason

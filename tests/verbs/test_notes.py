@@ -171,3 +171,12 @@ def page_text(compared: karat.Comparison) -> str:
     """What the page says of the scope and the facts."""
     page = page_of(source_of(compared))
     return f"{page.scope} {page.facts}"
+
+
+def test_what_a_sweep_or_a_margin_leaves_out_is_a_warning_too() -> None:
+    short = {q: docs[:2] for q, docs in GOOD.items()}
+    swept = karat.sweep(GOLD, {"good": GOOD, "short": short}, "recall", ks=[1, 2, 3])
+    assert set(swept.own_notes) and set(swept.own_notes) <= set(swept.warnings)
+    compared = karat.compare(GOLD, {"good": GOOD, "fair": FAIR}, ["ndcg@10", "num_ret"], margin=0.02)
+    (note,) = compared.own_notes
+    assert "the margin of 0.02 is one of ndcg@10" in note and note in compared.warnings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import os
 import re
 import typing
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.config.models import Config
 from karat.config.yaml_text import Lines, read_yaml
-from karat.errors import InputError, Problem, nearest, shown
+from karat.errors import InputError, Problem, UsageError, nearest, shown
 from karat.model.limits import CONFIG
 from karat.records import dataclass
 
@@ -89,8 +90,10 @@ def read_config(source: str | os.PathLike[str] | Mapping[str, object] | Config |
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         data, lines = _loaded(path)
-    else:
+    elif isinstance(source, collections.abc.Mapping):
         path, data, lines = "karat.yaml", dict(source), {}
+    else:
+        raise UsageError(f"a config is a path or a mapping, found {type(source).__name__}")
     return Read(_validated(data, path, lines), path, lines)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from karat.errors import InputError, shown
+from karat.errors import InputError, path_text, shown
 from karat.judge.pairs import LISTED, Draw
 from karat.judge.records import id_problem, read_records
 from karat.judge.scale import MOST
@@ -125,21 +125,23 @@ class Judgments:
         return self.by_judge.get(fingerprint_judge(judge, scale), {})
 
 
-def read_judgments(path: str, *, missing_ok: bool = False) -> Judgments:
+def read_judgments(path: str | os.PathLike[str], *, missing_ok: bool = False) -> Judgments:
     """The judgments of a file; of a file that is not there yet none, where that is allowed."""
-    return Judgments((), path) if missing_ok and not os.path.lexists(path) else read_all_judgments([path])
+    place = path_text(path, "judgments")
+    return Judgments((), place) if missing_ok and not os.path.lexists(place) else read_all_judgments([place])
 
 
-def read_all_judgments(paths: Sequence[str]) -> Judgments:
+def read_all_judgments(files: Sequence[str | os.PathLike[str]]) -> Judgments:
     """The judgments of several files as if they were one, in this order."""
-    files = [read_records(path, Judgment, JUDGMENT, _problem) for path in paths]
+    paths = [path_text(each, "judgments") for each in files]
+    tables = [read_records(path, Judgment, JUDGMENT, _problem) for path in paths]
     last: dict[tuple[str, str, str], Judgment] = {}
-    for row in (row for file in files for row in file.rows):
+    for row in (row for file in tables for row in file.rows):
         key = (*row.ids, fingerprint_judge(row.by, row.scale))
         last.pop(key, None)
         if row.grade is not None:
             last[key] = row
-    return Judgments(tuple(last.values()), ", ".join(paths), tuple(note for file in files for note in file.notes))
+    return Judgments(tuple(last.values()), ", ".join(paths), tuple(note for file in tables for note in file.notes))
 
 
 def rows_of_model(judgments: Judgments, model: str | None = None) -> list[Judgment]:

@@ -124,14 +124,14 @@ def _log_columns(path: str, name: str | None, format: str | None, policy: Policy
     return read_log_columns(path, name or run_name(path), policy, parts)
 
 
-def run_files(patterns: Sequence[str]) -> dict[str, str]:
+def run_files(patterns: Sequence[str | os.PathLike[str]]) -> dict[str, str]:
     """The path of each run that paths, globs and `NAME=file` stand for, by a unique name.
 
     A file is a run under each name that it is given; a glob brings the others.
     """
     uses: list[tuple[str, str, bool]] = []  # the label, the path, and whether a glob alone brings it
     labels_of: dict[str, dict[str, str]] = {}  # by file: its names, and which of these are labels
-    for pattern in patterns:
+    for pattern in [os.fspath(one) for one in ([patterns] if isinstance(patterns, str) else patterns)]:
         label, place = _label(pattern)
         matches = sorted(glob.glob(place)) if _is_glob(place) else [place]
         if not matches:

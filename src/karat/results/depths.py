@@ -43,7 +43,9 @@ class DepthGap:
             return f"{ends_text(self.ends)}, so {self.metric} counts nothing below it; retrieve deeper lists, {_AS_IS}"
         least = min(self.ends.values())
         unequal = f"{ends_text(self.ends)}, so {self.metric} does not compare them fairly"
-        return f"{unequal}; use a cutoff up to {least:,}, {_AS_IS}"
+        no_cutoff = parse(self.metric).metric.cutoff == "none"
+        remedy = "retrieve lists of equal depth" if no_cutoff else f"use a cutoff up to {least:,}"
+        return f"{unequal}; {remedy}, {_AS_IS}"
 
 
 def depth_of(run: RunResult) -> int | None:

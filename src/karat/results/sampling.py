@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import itertools
 import math
 import re
@@ -194,6 +195,8 @@ def _gold_values(
 
 def split_groups(by: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
     """`language,difficulty` is a cross of two fields; a list is one slicing after the other."""
+    if by is not None and not isinstance(by, (str, collections.abc.Sequence)):
+        raise UsageError(f"by must name fields of the queries, such as 'language', found {by!r}")
     fields = [] if by is None else [by] if isinstance(by, str) else list(by)
     groups = [split_fields(g) if isinstance(g, str) else tuple(g) for g in fields]
     if any(not g for g in groups):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from karat.errors import InputError, shown
+from karat.errors import InputError, UsageError, path_text, shown
 from karat.records import dataclass
 from karat.results.components import read_components
 from karat.store.garbage import without_collection
@@ -88,9 +88,20 @@ def full_document(
     )
 
 
-def load(path: str) -> Result:
+def load(path: str | os.PathLike[str]) -> Result:
     """Read back what `save` wrote."""
-    return load_saved(path).result
+    return load_saved(path_text(path, "path")).result
+
+
+def result_of(source: Result | str | os.PathLike[str], verb: str) -> Result:
+    """A result, or that of the file in which one was saved; one run of a result is refused."""
+    from karat.results.result import Result, RunResult
+
+    if isinstance(source, Result):
+        return source
+    if isinstance(source, RunResult):
+        raise UsageError(f"{verb} takes a result, found one run of it; give the result, and run={source.name!r}")
+    return load(source)
 
 
 def load_saved(path: str) -> Saved:

@@ -62,7 +62,7 @@ class Tabular:
 
     @property
     def own_notes(self) -> Sequence[str]:
-        """What the verb itself noted, beside the remarks on the data."""
+        """What the verb itself noted, beside the remarks on the data; the command line marks it with "!"."""
         return ()
 
     @property
@@ -78,7 +78,8 @@ class Tabular:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The notes on data that may make the figures misleading; each is a `karat.KaratWarning` too."""
-        return tuple(remark.text for remark in self.remarks if remark.serious)
+        serious = (remark.text for remark in self.remarks if remark.serious)
+        return tuple(dict.fromkeys((*serious, *self.own_notes)))
 
     def table(self) -> Table:
         """All rows, as values and as a reader sees them."""

@@ -8,11 +8,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from karat.errors import InputError, KaratError, UsageError
+from karat.errors import InputError, KaratError, UsageError, path_text
 from karat.metrics.grammar import PRIMARY
 from karat.records import dataclass
 from karat.results.figures import SAME, change_of, change_text, figure
-from karat.results.saved import load, load_baseline
+from karat.results.saved import load, load_baseline, result_of
 from karat.store.atomic import encoded, write_atomically
 from karat.store.codec import as_plain, rounded
 
@@ -28,21 +28,26 @@ DEFAULT_FILE = "karat.baseline.json"
 
 
 def bless(
-    result: Result | str, output: str = DEFAULT_FILE, *, run: str | None = None, metrics: Sequence[str] = ()
+    result: Result | str | os.PathLike[str],
+    output: str | os.PathLike[str] = DEFAULT_FILE,
+    *,
+    run: str | None = None,
+    metrics: Sequence[str] = (),
 ) -> str:
     """Make one run of a result (or of a saved one) the baseline: write its values per query and what they rest on.
 
     Only these `metrics` are kept, all unless named. One line per query, so that a change of the baseline reads well
     in a review.
     """
-    full = load(result) if isinstance(result, str) else result
+    place = path_text(output, "output")
+    full = result_of(result, "bless")
     names = [r.name for r in full.runs]
     if run is None and len(names) > 1:
         raise UsageError(f"the result holds {len(names)} runs: {', '.join(names)}; choose one to bless (run=, --run)")
     one = full[run] if run is not None else full.runs[0]
     if not full.fingerprints:
         raise InputError("the result has no fingerprints, which a baseline needs; evaluate again with this version")
-    _refuse_other_files(output)
+    _refuse_other_files(place)
     values = {n: v for n, v in one.values.items() if not metrics or n in metrics}
     slim = replace(one, values=values, components=None, sampling=replace(one.sampling, by=(), fields={}))
     head = json.dumps(as_plain(_head(full, slim)), ensure_ascii=False, indent=1, allow_nan=False)
@@ -52,8 +57,8 @@ def bless(
         for i, q in enumerate(one.query_ids)
     ]
     text = head.removesuffix("\n}") + ',\n "values": {\n' + ",\n".join(rows) + "\n }\n}\n"
-    write_atomically(output, encoded(text))
-    return output
+    write_atomically(place, encoded(text))
+    return place
 
 
 def _refuse_other_files(path: str) -> None:

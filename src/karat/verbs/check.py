@@ -4,9 +4,11 @@ is fixed here too: Holm's correction, alpha, the primary metric.
 
 from __future__ import annotations
 
+import collections.abc
 import os
 from dataclasses import field, replace
 from functools import cached_property
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.config.checks import (
@@ -20,7 +22,7 @@ from karat.config.checks import (
 )
 from karat.config.options import Options, Settings, takes_options
 from karat.config.reading import Read, find_config, read_config
-from karat.errors import InputError, UsageError, unknown_run
+from karat.errors import InputError, UsageError, shown, unknown_run
 from karat.exit_codes import CODES
 from karat.gates.attainable import refuse_impossible, remarks_on
 from karat.gates.evidence import Risk, judge_gates
@@ -253,8 +255,8 @@ def check(
     config: str | os.PathLike[str] | Mapping[str, object] | Config | Read | Result | None = None,
     gates: str | Iterable[str | Mapping[str, object] | Gate] | None = None,
     *,
-    baseline: Result | str | None = None,
-    result: Result | str | None = None,
+    baseline: Result | str | os.PathLike[str] | None = None,
+    result: Result | str | os.PathLike[str] | None = None,
     candidate: str | Sequence[str] | None = None,
     force: bool = False,
     **options: Unpack[Options],
@@ -270,6 +272,9 @@ def check(
     from karat.results.result import Result
 
     Settings.of(options)  # mistakes in the call come before those in files
+    baseline, result = (os.fspath(x) if isinstance(x, os.PathLike) else x for x in (baseline, result))
+    if not isinstance(gates, (str, collections.abc.Iterable, NoneType)):
+        raise UsageError(f"gates must be texts such as 'recall@5 >= 0.90', found {shown(gates)}")
     texts = [gates] if isinstance(gates, str) else list(gates or ())
     extra = [parse_gate(g) for g in texts]
     names = [candidate] if isinstance(candidate, str) else list(candidate or ())
@@ -325,7 +330,15 @@ def _recorded(outcome: Check, path: str) -> Check:
 
 
 def _file(config: Any) -> Any:
-    return find_config(os.fspath(config)) if isinstance(config, (str, os.PathLike)) else config
+    from karat.results.result import RunResult
+
+    if isinstance(config, (str, os.PathLike)):
+        return find_config(os.fspath(config))
+    if isinstance(config, RunResult):
+        raise UsageError(
+            f"check takes a result, found one run of it; give the result, and name the run: candidate={config.name!r}"
+        )
+    return config
 
 
 def _tests(config: Config) -> tuple[str, ...]:

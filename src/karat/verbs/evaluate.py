@@ -15,7 +15,7 @@ from karat.align.hits import Aligned, without_judgments
 from karat.align.mismatch import check_common_queries, describe_mismatch
 from karat.align.stream import default_threads
 from karat.config.options import Data, Options, Settings, takes_options
-from karat.errors import InputError, UsageError, shown
+from karat.errors import InputError, UsageError, path_text, shown
 from karat.metrics.grammar import CASE_METRICS, DEFAULT_METRICS, TERM_METRICS, Measure, parse_all
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import Policy, is_relevant
@@ -186,10 +186,10 @@ def _grading(data: Data, gold: Gold | None) -> JudgeGrades | None:
         )
     from karat.judge.by_judge import read_grading
 
-    paths = [data.judgments] if isinstance(data.judgments, (str, os.PathLike)) else data.judgments
+    paths = data.judgments if isinstance(data.judgments, (list, tuple)) else [data.judgments]
     source = os.fspath(gold.source) if isinstance(gold.source, (str, os.PathLike)) else None
     return read_grading(
-        [os.fspath(path) for path in paths],
+        [path_text(path, "judgments") for path in paths],
         judge=data.judge,
         calibration=data.calibration,
         gold=source if source is not None and os.path.exists(source) else None,

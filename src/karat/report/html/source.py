@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.errors import KaratError
+from karat.errors import KaratError, UsageError
 from karat.gates.attainable import remarks_on
 from karat.gates.evidence import least_units
 from karat.gates.judge import GateEvidence, JudgedGate, Ruling
@@ -67,7 +67,7 @@ class Source:
         return {"none": self.comparisons, **self.decisions_by_judge}
 
 
-def source_of(outcome: Result | Comparison | Check | str | os.PathLike[str]) -> Source:
+def source_of(outcome: Result | Comparison | Check | str | os.PathLike[str] | object) -> Source:
     """The source of a page: of an object, or of the file that it was saved in."""
     if isinstance(outcome, Check):
         return _of_check(outcome)
@@ -85,6 +85,9 @@ def source_of(outcome: Result | Comparison | Check | str | os.PathLike[str]) -> 
         )
     if isinstance(outcome, (str, os.PathLike)):
         return source_from(load_saved(os.fspath(outcome)))
+    if not isinstance(outcome, Result):
+        kind = "one run of a result" if isinstance(outcome, RunResult) else type(outcome).__name__
+        raise UsageError(f"a report is of a result, a comparison, a check, or a file with one; found {kind}")
     return _with_names(Source(outcome, remarks=outcome.remarks))
 
 

@@ -153,7 +153,7 @@ class Diagnosis(Tabular):
     @property
     def warnings(self) -> tuple[str, ...]:
         """The notes on data that may make the findings misleading; each is a `karat.KaratWarning` too."""
-        return (*self.mismatches, *super().warnings)
+        return (*self.mismatches, *(remark.text for remark in self.remarks if remark.serious))
 
     @property
     def skipped(self) -> dict[str, list[str]]:

@@ -16,18 +16,19 @@ from karat.read.sources import read_run, run_files
 from karat.stats.defaults import CONFIDENCE
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
 
 
 def calibrate_judge(
-    judgments: str,
-    labels: str | None = None,
+    judgments: str | os.PathLike[str],
+    labels: str | os.PathLike[str] | None = None,
     *,
     judge: str | None = None,
     queries: Any = None,
     by: Sequence[str] = (),
     docs: Any = None,
-    runs: Sequence[str] = (),
+    runs: Sequence[str | os.PathLike[str]] = (),
     depth: int = DEPTH,
     confidence: float = CONFIDENCE,
 ) -> Calibration:
@@ -39,7 +40,7 @@ def calibrate_judge(
     """
     own = read_judgments(judgments)
     rows = rows_of_model(own, judge)
-    judged = build_qrels(_by_query(rows), judgments)
+    judged = build_qrels(_by_query(rows), own.path)
     ranks = {
         name: find_best_ranks(read_run(path, name=name), judged, depth, Policy())[0]
         for name, path in run_files(runs).items()

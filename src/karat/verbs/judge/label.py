@@ -14,6 +14,8 @@ from karat.read.queries import read_queries
 from karat.stats.defaults import SEED
 
 if TYPE_CHECKING:
+    import os
+
     from karat.judge.scale import Scale
 
 
@@ -29,7 +31,13 @@ def open_session(
 
 
 def sample_pairs(
-    size: int, judgments: str, output: str, *, judge: str | None = None, seed: int = SEED, whole_queries: bool = False
+    size: int,
+    judgments: str | os.PathLike[str],
+    output: str,
+    *,
+    judge: str | None = None,
+    seed: int = SEED,
+    whole_queries: bool = False,
 ) -> tuple[tuple[Pair, ...], int]:
     """Write a sample of what a model judged: so many pairs, or all pairs of so many queries; and of how many."""
     rows = rows_of_model(read_judgments(judgments), judge)

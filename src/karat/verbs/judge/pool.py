@@ -17,6 +17,7 @@ from karat.stats.defaults import SEED
 from karat.verbs.judge.scale import choose_scale
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from karat.model.qrels import Qrels
@@ -25,7 +26,7 @@ CHOICES: dict[str, tuple[str, ...]] = {"level": ("auto", "chunk", "doc"), "order
 
 
 def pool_pairs(
-    runs: Sequence[str],
+    runs: Sequence[str | os.PathLike[str]],
     output: str,
     *,
     gold: str | None = None,
@@ -50,6 +51,8 @@ def pool_pairs(
             raise UsageError(f"{name} must be one of {', '.join(CHOICES[name])}, found {value!r}")
     how = policy(level=cast("Level", level), separator=separator)
     files = run_files(runs)
+    if not files:
+        raise UsageError("a pool needs runs: name at least one file")
     rules = read_pool_gates(gates, list(files))
     earlier = read_all_judgments(judgments)
     qrels = read_qrels(gold) if gold is not None else None
