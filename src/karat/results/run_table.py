@@ -41,7 +41,7 @@ def table_of(runs: Sequence[RunResult], conventions: Mapping[str, Json] | None =
     columns = ("run", "metric", "segment", *(["judged"] if judged else []), "value", "low", "high", "n")
     names = list(dict.fromkeys(name for run in runs for name in run.intervals))
     cells = [_row_of(name, [some for *_, some in figures], [run.intervals for run in runs]) for name in names]
-    heads = ["metric", "n", *(run.name + _BASIS[basis] for run, basis, _ in figures)]
+    heads = ["metric", "n", *(run.name + BASIS_SUFFIX[basis] for run, basis, _ in figures)]
     notes = [remark.text for remark in remarks_of(runs)]
     segments = runs[0].segments if runs else ()
     if segments:
@@ -57,7 +57,7 @@ def table_of(runs: Sequence[RunResult], conventions: Mapping[str, Json] | None =
     return Table(columns, rows, heads, cells, _scope(runs, conventions or {}), notes)
 
 
-_BASIS: Mapping[Basis, str] = {"none": "", "raw": ": gold + judge", "corrected": ": corrected"}
+BASIS_SUFFIX: Mapping[str, str] = {"none": "", "raw": ": gold + judge", "corrected": ": corrected"}
 
 
 def _figures_of(run: RunResult) -> dict[Basis, Mapping[str, Interval]]:

@@ -181,9 +181,12 @@ class Check(Documented):
 
     def table(self) -> Table:
         """A row for each gate, run and segment: what was measured, and the outcome; below, Δ and p of all metrics."""
-        columns = ("outcome", "level", "run", "gate", "segment", "metric", "value", "low", "high", "n", "threshold")
+        judged = any(row.basis is not None for row in self.rows)
+        columns = ("outcome", "level", "run", "gate", "segment", "metric", *(["judged"] if judged else []))
+        columns += ("value", "low", "high", "n", "threshold")
         rows = [
             (r.outcome, r.gate.level, r.run, label_gate(r.gate), r.where or None, r.gate.metric)
+            + ((r.basis or "none",) if judged else ())
             + (r.found.estimate, r.interval.low, r.interval.high, r.found.n, r.gate.threshold)
             for r in self.rows
         ]

@@ -23,6 +23,7 @@ from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import Verified, check_comparable, lack_of_common_judge
 from karat.results.remarks import FEW, few_cases, few_queries
 from karat.results.result import Result, RunResult
+from karat.results.run_table import BASIS_SUFFIX
 from karat.results.saved import is_saved, load_any, save
 from karat.results.segment_changes import describe_shared_units
 from karat.results.table import Documented, Table
@@ -71,7 +72,7 @@ class Comparison(Documented):
 
     def table(self) -> Table:
         """A row for each decision: Δ with its interval, p, p adjusted, and what is decided."""
-        table = decisions_table(self.rows)
+        table = decisions_table(self.rows, self.by_judge)
         decided = [row.statement for row in self.rows if row.primary and row.segment is None]
         differences = [f"differs from the baseline: {difference}" for difference in self.system]
         return replace(table, notes=(*decided, *self.notes, *differences))
@@ -415,32 +416,40 @@ def overall_table(rows: Iterable[Decision], *, title: str = "") -> tuple[Table, 
     )
 
 
-def decisions_table(rows: Sequence[Decision]) -> Table:
-    """Decisions as a table; a reader sees those over all queries first."""
+def decisions_table(rows: Sequence[Decision], by_judge: ByBasis | None = None) -> Table:
+    """Decisions as a table; a reader sees those over all queries first, those by a judge's grades beside the gold's.
+
+    In a data frame the column `judged` tells them apart.
+    """
+    every = [("none", d) for d in rows] + [(basis, d) for basis, own in (by_judge or {}).items() for d in own]
     columns = (
-        *("candidate", "baseline", "metric", "segment", "n", "baseline_value", "candidate_value", "delta", "scale"),
-        *("low", "high", "p", "p_adjusted", "correction", "significant", "outcome"),
+        *("candidate", "baseline", "metric", "segment", *(["judged"] if by_judge else []), "n", "baseline_value"),
+        *(
+            "candidate_value",
+            "delta",
+            "scale",
+            "low",
+            "high",
+            "p",
+            "p_adjusted",
+            "correction",
+            "significant",
+            "outcome",
+        ),
     )
     values = [
-        (d.candidate, d.baseline, d.metric, segment_text(d.segment) or None, d.n, d.mean_baseline, d.mean_candidate)
-        + (
-            d.delta,
-            d.scale,
-            d.difference.low,
-            d.difference.high,
-            d.p.get(d.decided_by, math.nan),
-            d.p_adjusted,
-            d.correction,
-        )
-        + (d.significant, d.outcome)
-        for d in rows
+        (d.candidate, d.baseline, d.metric, segment_text(d.segment) or None, *([basis] if by_judge else []))
+        + (d.n, d.mean_baseline, d.mean_candidate, d.delta, d.scale, d.difference.low, d.difference.high)
+        + (d.p.get(d.decided_by, math.nan), d.p_adjusted, d.correction, d.significant, d.outcome)
+        for basis, d in every
     ]
+    place = {pair: i for i, pair in enumerate(dict.fromkeys((d.candidate, d.metric) for _, d in every))}
     baseline = rows[0].baseline if rows else "baseline"
     heads = ("candidate", "metric", "segment", baseline, "value", "Δ", "p", "p adj.", "outcome")
     cells = [
         (
             d.candidate,
-            d.metric,
+            d.metric + BASIS_SUFFIX[basis],
             segment_text(d.segment),
             figure(d.metric, d.mean_baseline).text,
             figure(d.metric, d.mean_candidate).text,
@@ -449,6 +458,8 @@ def decisions_table(rows: Sequence[Decision]) -> Table:
             d.p_adjusted_text,
             d.outcome,
         )
-        for d in sorted(rows, key=lambda d: d.segment is not None)
+        for basis, d in sorted(
+            every, key=lambda one: (one[1].segment is not None, place[one[1].candidate, one[1].metric])
+        )
     ]
     return Table(columns, values, heads, cells, describe_families(rows))
