@@ -91,12 +91,17 @@ def describe_depths(runs: Sequence[RunResult]) -> list[str]:
     """What the depths of runs do to the figures beside them: one sentence per run, and one for unequal depths."""
     metrics = [m for m in (runs[0].values if runs else ()) if all(m in run.values for run in runs)]
     out = []
+    depths: dict[str, int] = {}
     for run in runs:
-        short = [m for m in run.values if find_depth_gap(m, [run]) is not None]
+        own = {run.name: depth} if (depth := depth_of(run)) else {}
+        depths |= own
+        short = [m for m in run.values if find_gap_of_depths(m, own) is not None]
         if short:
             verb = "counts" if len(short) == 1 else "count"
-            out.append(f"{ends_text({run.name: depth_of(run) or 0})}, so {', '.join(short)} {verb} nothing below it")
-    gaps = [gap for m in metrics if (gap := find_depth_gap(m, runs)) is not None and gap.cutoff is None]
+            out.append(f"{ends_text(own)}, so {', '.join(short)} {verb} nothing below it")
+    several = len(set(depths.values())) > 1
+    every = (find_gap_of_depths(m, depths) for m in metrics if several)
+    gaps = [gap for gap in every if gap is not None and gap.cutoff is None]
     if gaps:
         verb, names = "does" if len(gaps) == 1 else "do", ", ".join(gap.metric for gap in gaps)
         out.append(f"{ends_text(gaps[0].ends)}, so {names} {verb} not compare them fairly")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -52,9 +53,18 @@ def remarks_of(
     )
 
 
-def serious_remarks(runs: Sequence[RunResult]) -> tuple[Remark, ...]:
+def serious_remarks(
+    runs: Sequence[RunResult], *, beside: Sequence[RunResult] = (), of_more: bool = False
+) -> tuple[Remark, ...]:
     """The warnings among what is said of the data of these runs."""
-    return tuple(remark for remark in remarks_of(runs) if remark.serious)
+    remarks = {run.name: warnings(run) for run in runs}
+    return (
+        *(Remark(text, True) for text in _few_cases(runs)),
+        *(Remark(text, True) for text in _say_once(remarks, of_all=None if of_more else "all runs: ")),
+        *(Remark(text, True) for text in _say_once({run.name: _gold_warnings(run) for run in runs}, of_all="")),
+        *(Remark(text, True) for text in describe_depths([*beside, *runs])),
+        *(Remark(text, True) for text in _by_metrics(find_unequal_answers([*beside, *runs]))),
+    )
 
 
 def data_remarks(
@@ -66,7 +76,6 @@ def data_remarks(
     `beside` are runs that they are compared with, of which nothing but the depth of their lists is said; `of_more`
     says that the outputs show further runs, so that what holds for these does not hold for each.
     """
-    remarks = {run.name: warnings(run) for run in runs}
     mismatches = {text for run in runs for text in run.mismatches}
     unequal = find_unequal_answers([*beside, *runs])
     notes = {
@@ -76,11 +85,7 @@ def data_remarks(
         for run in runs
     }
     return (
-        *(Remark(text, True) for text in _few_cases(runs)),
-        *(Remark(text, True) for text in _say_once(remarks, of_all=None if of_more else "all runs: ")),
-        *(Remark(text, True) for text in _say_once({run.name: _gold_warnings(run) for run in runs}, of_all="")),
-        *(Remark(text, True) for text in describe_depths([*beside, *runs])),
-        *(Remark(text, True) for text in _by_metrics(unequal)),
+        *serious_remarks(runs, beside=beside, of_more=of_more),
         *(Remark(text, False) for text in [BY_GOLD] if any(run.by_judge is not None for run in runs)),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_units, runs)) if text),
         *(Remark(text, False) for text in few_queries(runs)),
@@ -193,15 +198,16 @@ def _gold_warnings(run: RunResult) -> list[str]:
 def _out_of_reach(run: RunResult) -> dict[str, list[str]]:
     """Metrics that are 0 whatever is returned, by the grade that they count and the gold does not have."""
     grades = run.rankings.gold_grade if run.rankings is not None else np.zeros(0)
+    best = float(grades.max(initial=-math.inf))
     out: dict[str, list[str]] = {}
     for name in run.values if len(grades) else ():
         measure = parse(name)
         if not _of_relevance(name):
             continue
         rel = measure.param("rel") if any(p.name == "rel" for p in measure.metric.params) else None
-        if rel is None and not earns_gain(grades).any():
+        if rel is None and not earns_gain(best):
             out.setdefault("above 0", []).append(name)
-        elif rel is not None and not is_relevant(grades, rel).any():
+        elif rel is not None and not is_relevant(best, rel):
             out.setdefault(f"of {rel:g} or more", []).append(name)
     return out
 

@@ -32,7 +32,7 @@ from karat.model.policy import RELEVANT, Policy, parent_of
 from karat.records import dataclass
 from karat.results.figures import figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
-from karat.results.remarks import remarks_of
+from karat.results.remarks import remarks_of, serious_remarks
 from karat.results.run_table import table_of
 from karat.results.sampling import NONE, Sampling, split_fields
 from karat.results.table import Documented, Table, Tabular
@@ -123,6 +123,11 @@ class RunResult(Tabular):
     def remarks(self) -> tuple[Remark, ...]:
         """What is said of the data behind the figures of this run alone."""
         return remarks_of([self])
+
+    @property
+    def serious_remarks(self) -> tuple[Remark, ...]:
+        """The warnings among these, which take less time to find."""
+        return serious_remarks([self])
 
     @property
     def summed(self) -> Mapping[str, Summed]:
@@ -444,6 +449,11 @@ class Result(Documented):
     def remarks(self) -> tuple[Remark, ...]:
         """What every output says of the data behind the figures of all runs."""
         return remarks_of(self.runs)
+
+    @property
+    def serious_remarks(self) -> tuple[Remark, ...]:
+        """The warnings among these, which take less time to find."""
+        return serious_remarks(self.runs)
 
     def per_query(self, metric: str) -> dict[str, float]:
         """One metric's value for each query."""

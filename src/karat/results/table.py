@@ -71,6 +71,11 @@ class Tabular:
         return ()
 
     @property
+    def serious_remarks(self) -> tuple[Remark, ...]:
+        """The remarks that the command line marks with "!"."""
+        return tuple(remark for remark in self.remarks if remark.serious)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know before believing the figures: the sentences that the command line prints."""
         return tuple(dict.fromkeys((*(remark.text for remark in self.remarks), *self.own_notes)))
@@ -78,8 +83,7 @@ class Tabular:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The notes on data that may make the figures misleading; each is a `karat.KaratWarning` too."""
-        serious = (remark.text for remark in self.remarks if remark.serious)
-        return tuple(dict.fromkeys((*serious, *self.own_notes)))
+        return tuple(dict.fromkeys((*(remark.text for remark in self.serious_remarks), *self.own_notes)))
 
     def table(self) -> Table:
         """All rows, as values and as a reader sees them."""
