@@ -55,3 +55,22 @@ def test_a_baseline_in_a_file_decides_as_the_run_itself_does(tmp_path: Path, que
         assert (runs.outcome, runs.same_lists, runs.ties) == (files.outcome, files.same_lists, files.ties)
         assert files.p == pytest.approx(runs.p, abs=1e-9), metric
         assert runs.same_lists is (old == new)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_what_no_query_changed_says_of_margins_is_what_its_interval_says(tmp_path: Path, same: bool) -> None:
+    """80 queries that all score 1: the lists are the same, or differ below the relevant doc alone."""
+    gold = {f"q{i}": {"a": 1, "b": 0} for i in range(80)}
+    (tmp_path / "qrels.txt").write_text("".join(f"{q} 0 {d} {g}\n" for q, ds in gold.items() for d, g in ds.items()))
+    for name, other in (("old", "b"), ("new", "b" if same else "c")):
+        lines = [f"{q} Q0 {d} {r} {3 - r} t\n" for q in gold for r, d in enumerate(("a", other), start=1)]
+        (tmp_path / f"{name}.run").write_text("".join(lines))
+    gate = "ndcg@10 no worse than baseline by {}"
+    config = "dataset: {{qrels: qrels.txt}}\nruns: {{old: old.run, new: new.run}}\nbaseline: old\ngates: ['{}']\n"
+    codes = {}
+    for margin in (0.001, 0.06):
+        (tmp_path / "karat.yaml").write_text(config.format(gate.format(margin)))
+        codes[margin] = {finding.code for finding in karat.validate(files=[str(tmp_path / "karat.yaml")]).findings}
+    assert "K610" in codes[0.001] and "K610" not in codes[0.06]
+    (row,) = karat.check(str(tmp_path / "karat.yaml")).rows
+    assert -0.06 < row.found.low < -0.001  # the interval itself

@@ -273,10 +273,15 @@ def _explain_margin(gate: Gate, result: Result, run: RunResult, base: RunResult 
 
 
 def _as_good_as_baseline(row: JudgedGate, run: RunResult, base: RunResult) -> GateEvidence | None:
-    """The evidence of a change as it would be with the same spread and no change; None where there is no spread."""
+    """The evidence of a change as it would be with the same spread and no change; None where nothing tells it.
+
+    Where no query changes, it is the evidence at hand: other queries may still change.
+    """
     found, gate = row.found, row.gate
-    if found.units < found.minimum or not found.deviation > 0 or found.same_lists or found.missing:
+    if found.units < found.minimum or found.missing:
         return None
+    if not found.deviation > 0:
+        return found if found.estimate == 0 and found.low < 0 < found.high and found.scale != "ratio" else None
     if found.scale == "ratio":
         return _moved(found, 1 / found.estimate, 0.0)
     neutral = 0.0
