@@ -46,7 +46,7 @@ def group_gates(rows: Iterable[JudgedGate]) -> tuple[GateGroup, ...]:
 
 
 def merge_gates(gates: Sequence[Gate]) -> tuple[Gate, ...]:
-    """Each gate once, however often and in whatever unit it was written; it is no warning if it is one but once.
+    """Each gate once, however often and in whatever unit it was written; one that is also written as an error decides.
 
     The first one's name stays, or else that of the next.
     """
